@@ -603,7 +603,8 @@ def acquire(run, name, as_="alice", node=0, protocol="http"):
                 row[field] != rows.get(row["worker_id"], {}).get(field)
                 for field in ("epoch", "until_ms"))
             for row in worker_rows(run)["workers"])
-        must(near or number == free, "not-the-lowest-worker-id",
+        last = rows.get(number, {}).get("name") == name  # before a day that is over, say
+        must(near or last or number == free, "not-the-lowest-worker-id",
              f"{name} got {number}, and {free} is free")
     for other, entry in run.model.workers.items():
         if entry["worker_id"] == number and other != name:
@@ -844,14 +845,45 @@ def clock(run, by_s):
     run.model.clock_moved = True
 
 
-@operation(lambda rng, plan: {"who": rng.choice(["alice", "bob", "shop"])},
-           weight=2, cost_s=0.1, at_most=3, covers=[])
-def reload(run, who):
-    """A client gets another secret, by SIGHUP; the old one is worth nothing then."""
-    old = run.world.exchange_token(who)
-    for node in range(run.size):
-        answer = run.certain(lambda node=node: run.world.http(node, old, "GET", "/api/tags"))
-        expect(answer, {"unauthorized"}, f"the old token of {who}")
+@operation(lambda rng, plan: {"who": rng.choice(["alice", "bob", "shop"]),
+                              "both": rng.random() < 0.5},
+           weight=3, cost_s=0.1, at_most=3, covers=[])
+def reload(run, who, both=False):
+    """A client gets another secret, by SIGHUP; the old one is worth nothing then, or (both) as much
+    as the new one: they are one client."""
+    for old in run.world.exchange_token(who, both):
+        for node in range(run.size):
+            answer = run.certain(lambda node=node: run.world.http(node, old, "GET", "/api/tags"))
+            expect(answer, {"unauthorized"}, f"the old token of {who}")
+
+
+@operation(lambda rng, plan: {"rate": rng.choice([0, 1, 50, 1000]),
+                              "node": rng.randrange(plan.size),
+                              "protocol": rng.choice(["http", "resp"])},
+           weight=3, cost_s=0.1, at_most=4, covers=[])
+def quota(run, rate=0, node=0, protocol="http"):
+    """A client gets a quota of ids (0: none). After another one it has no debt, and takes so many
+    at once."""
+    world = run.world
+    run.certain(lambda: world.http(node, "operator", "PUT", "/api/tags/q%2Fx?wait=all"))
+    is_new = world.limit("quick", f"ids-per-s={rate}" if rate else "")
+    began = time.monotonic()
+    given = 0
+
+    def ask():
+        if protocol == "resp":
+            return world.resp(node, "quick", "LEAFD.NEXT", "q/x", "COUNT", count)
+        return world.http(node, "quick", "GET", f"{SEGMENT}q%2Fx?count={count}&timeout_ms=10000")
+
+    count = rate or 1000
+    for number in range(4):
+        answer = ask()
+        right = {"ok", "quota"} if rate and (number or not is_new) else {"ok"}
+        expect(answer, right, f"{count} ids of a client with a quota of {rate}")
+        given += count if answer.ok else 0
+    seconds = time.monotonic() - began
+    must(not rate or given <= rate * (seconds + 2), "more-than-the-quota",
+         f"{given} ids in {seconds} s with a quota of {rate}")
 
 
 # --- nodes, backups ---
@@ -1172,6 +1204,38 @@ def share_delete(run, first=0, count=1, as_="eve", node=0):
             run.model.share.sure = False
         elif answer.ok:
             run.model.share.delete(name)
+
+
+@operation(lambda rng, plan: {"layout": rng.choice([None, None, "l0", "l1"]),
+                              "node": rng.randrange(plan.size)}, weight=4, covers=[])
+def share_worker(run, layout=None, node=0):
+    """A client that may hold two worker ids of each layout acquires one for a day. One that is of
+    the cluster's own layout as well counts in that share."""
+    known = run.model.layouts.get(layout)
+    body = {"name": "eve", "window_ms": 86400000, **({"layout": layout} if layout else {})}
+    held = run.model.eve_workers
+    if held is None:
+        return
+    answer = run.world.http(node, "eve", "POST", "/api/workers", body)
+    what = f"eve acquires a worker id of {layout or 'leafd'}, and holds {held}"
+    if answer.code in ("newer", "clock_skew"):
+        return
+    if layout is not None and not (known and known["alive"]):
+        expect(answer, {"unknown_layout"}, what)
+        return
+    share = "" if known is None or known["preset"] != "sonyflake" else layout
+    if run.model.clock_moved:  # windows may be over
+        held.clear()
+    full = held.get(share, 0) >= 2
+    expect(answer, {"share"} if full else {"ok"} | ({"share", "no_worker_id"} if
+           run.model.clock_moved else set()), what)
+    if answer.ok:
+        number = answer.json["worker_id"]
+        must((number >= 1024) == (share != ""), "of-another-share", f"{what}: {answer}")
+        run.model.granted(number, answer.json, None, what)
+        held[share] = held.get(share, 0) + 1
+    elif answer.code == "unknown":
+        run.model.eve_workers = None
 
 
 # --- what is asked with OPTIONS, names that hide something, imports ---

@@ -34,7 +34,8 @@ TOKENS = {
     "alice": "roles=ids,read,tags,workers prefix=a/",
     "bob": "roles=ids,read,tags,workers prefix=b/",
     "shop": "roles=ids prefix=a/",
-    "eve": "roles=ids,read,tags prefix=e/ tags=1",
+    "eve": "roles=ids,read,tags,workers prefix=e/ tags=1 workers=2",
+    "quick": "roles=ids prefix=q/",
 }
 REMOVED_EXIT = 77
 PROXY = "127.0.0.9"  # from there connections begin with a header of the PROXY protocol
@@ -44,9 +45,9 @@ def wait_up(node):
     """Until the node is ready; a drained one is ready for all but that reason."""
     def up():
         node.check_running()
-        answer = node.http("GET", "/readyz", timeout=2)
-        return answer.status == 200 or all(
-            reason.startswith("drained: ") for reason in answer.json()["reasons"])
+        checks = node.http("GET", "/readyz?verbose", timeout=2).json()["checks"]
+        return all(check["ok"] or not check["needed"] or check["name"] == "drained"
+                   for check in checks)
 
     wait_until(up, WAIT_S, f"{node} ready")
     node.serving = True
@@ -81,7 +82,9 @@ class World:
         self.directory = str(directory)
         self.size = size
         self.generation = 0  # of the tokens: how often each was exchanged
+        self.limits = dict(TOKENS)
         self.secrets = {name: f"{name}-0" for name in TOKENS}
+        self.older = {}  # of a client that has two: nodes of odd numbers are asked with this one
         os.makedirs(self.directory, exist_ok=True)
         self.tokens_file = os.path.join(self.directory, "tokens")
         self.write_tokens()
@@ -144,20 +147,24 @@ class World:
         self.connections.clear()
 
     def write_tokens(self):
-        lines = [f"{name} sha256:{hashlib.sha256(self.secrets[name].encode()).hexdigest()} {limits}"
-                 for name, limits in TOKENS.items()]
+        lines = [f"{name} sha256:{hashlib.sha256(secret.encode()).hexdigest()} {self.limits[name]}"
+                 for name, secret in [*self.secrets.items(), *self.older.items()]]
         with open(os.open(self.tokens_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w",
                   encoding="ascii") as file:
             file.write("\n".join(lines) + "\n")
 
     # --- listeners ---
 
+    def secret(self, token, number):
+        secrets = self.older if number % 2 and token in self.older else self.secrets
+        return secrets.get(token, token)
+
     def http(self, number, token, method, target, body=None, headers=None):
         """One request over HTTP, on the connection of this node that is kept open."""
         node = self.node(number)
         head = dict(headers or {})
         if token is not None:
-            head["Authorization"] = f"Bearer {self.secrets.get(token, token)}"
+            head["Authorization"] = f"Bearer {self.secret(token, number)}"
         data = None if body is None else json.dumps(body).encode()
         try:
             if node.id not in self.connections:
@@ -181,7 +188,7 @@ class World:
         """A GET on a connection of its own, through a proxy that says who the client is."""
         node = self.node(number)
         lines = (f"GET {target} HTTP/1.1\r\nHost: leafd\r\nConnection: close\r\nAuthorization: "
-                 f"Bearer {self.secrets[token]}\r\n\r\n").encode()
+                 f"Bearer {self.secret(token, number)}\r\n\r\n").encode()
         came = b""
         try:
             with socket.create_connection(node.address, WAIT_S, (PROXY, 0)) as stream:
@@ -207,7 +214,7 @@ class World:
         try:
             if place_of not in self.connections:
                 self.connections[place_of] = redis.Redis(
-                    host="127.0.0.1", port=node.resp_port, password=self.secrets[token],
+                    host="127.0.0.1", port=node.resp_port, password=self.secret(token, number),
                     single_connection_client=True, socket_timeout=WAIT_S)
                 self.connections[place_of].response_callbacks.clear()
             value = self.connections[place_of].execute_command(*words)
@@ -227,7 +234,7 @@ class World:
 
     def leafctl(self, number, token, *words, stdin=None):
         node = self.node(number)
-        run = Leafctl(self.directory, node.http_address, TOKEN=self.secrets[token],
+        run = Leafctl(self.directory, node.http_address, TOKEN=self.secret(token, number),
                       TIMEOUT=WAIT_S)(
             *words, code=None, timeout=2 * WAIT_S, stdin=stdin)
         if run.code == 0:
@@ -243,7 +250,7 @@ class World:
         try:
             stream = node.connect(WAIT_S)
             stream.send(f"GET /api/live HTTP/1.1\r\nHost: leafd\r\nAuthorization: Bearer "
-                        f"{self.secrets[token]}\r\n\r\n".encode())
+                        f"{self.secret(token, number)}\r\n\r\n".encode())
             self.streams.append(stream)
         except OSError:
             node.check_running()
@@ -495,19 +502,36 @@ class World:
         self.settle()
         wait_until(self.has_time, WAIT_S, "the log has a time")
 
-    def exchange_token(self, name):
-        """Another secret for a client of the same name, in force on all nodes by a SIGHUP."""
+    def exchange_token(self, name, both):
+        """Another secret for a client of the same name; both: that of before stays, too. Those
+        that are worth nothing any more."""
         self.generation += 1
-        old, self.secrets[name] = self.secrets[name], f"{name}-{self.generation}"
+        gone = [self.older.pop(name)] if name in self.older else []
+        if both:
+            self.older[name] = self.secrets[name]
+        else:
+            gone.append(self.secrets[name])
+        self.secrets[name] = f"{name}-{self.generation}"
+        self.reload_tokens(name)
+        return gone
+
+    def limit(self, name, limits):
+        """Set the limits of a client; its secret is another, too, by which nodes show that they
+        know them. False: they were so."""
+        before, self.limits[name] = self.limits[name], f"{TOKENS[name]} {limits}".rstrip()
+        self.exchange_token(name, False)
+        return self.limits[name] != before
+
+    def reload_tokens(self, name):
         self.write_tokens()
         for node in self.nodes:
             node.process.send_signal(signal.SIGHUP)
         for key in [key for key in self.connections if isinstance(key, tuple) and key[1] == name]:
             self.connections.pop(key).close()
         for number in range(len(self.nodes)):
-            wait_until(lambda at=number: self.http(at, name, "GET", "/livez").status in (200, 403),
+            wait_until(lambda at=number: self.http(at, self.secrets[name], "GET",
+                                                   "/livez").status in (200, 403),
                        WAIT_S, f"node {number + 1} knows the new token of {name}")
-        return old
 
     def now_ms(self):
         """By the nodes' clocks, long enough ago for a restore that just ended to have begun."""

@@ -152,6 +152,7 @@ struct check {
     enum severity worst;
     char *uid; /* of the first that answered; NULL: none yet */
     size_t answered;
+    bool is_led; /* one of them knows a leader: without, level, tags and pools are waited for */
     enum ctl_exit code; /* why nothing can be said */
 };
 
@@ -509,6 +510,7 @@ static void check_server(struct check *check, size_t which)
     const struct ask ask = {.target = "/api/status", .server = &which};
     enum ctl_exit code = cluster_ask(check->ctl->cluster, &ask, &answer);
     const char *uid;
+    bool is_led;
 
     code = code == CTL_DONE ? ctl_must_be_object(&answer) : code;
     if (code != CTL_DONE) {
@@ -522,6 +524,7 @@ static void check_server(struct check *check, size_t which)
         }
         return;
     }
+    is_led = field_number(answer.json, "leader_id", 0) > 0;
     uid = field_text(answer.json, "uid");
     if (check->uid == NULL) {
         check->uid = uid != NULL ? strdup(uid) : NULL;
@@ -534,9 +537,11 @@ static void check_server(struct check *check, size_t which)
     }
     find_in_status(check, answer.json);
     check_zones(check, answer.json);
-    if (check->answered++ == 0) {
+    if (is_led && !check->is_led) {
         check_pools(check, which, answer.json);
     }
+    check->is_led |= is_led;
+    check->answered++;
     if (!server->tls && !address_is_loopback(server->address)) {
         finding_add(check, SEVERITY_WARNING, "transport",
                     "give the nodes certificates: \"TLS\" in operations.md",
@@ -627,10 +632,12 @@ enum ctl_exit run_check(struct ctl *ctl)
     for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
         check_server(&check, i);
     }
-    if (check.answered > 0) {
+    if (check.is_led) {
         check_level(&check);
-        check_anonymous(&check);
         check_tags(&check);
+    }
+    if (check.answered > 0) {
+        check_anonymous(&check);
         check.code = exits[check.worst];
     }
     if (ctl->json) {

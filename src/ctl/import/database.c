@@ -409,6 +409,16 @@ static int redis_scan(const struct database *database, struct buf *gets, struct 
     return 0;
 }
 
+/* The next line, but for what redis-cli adds to an answer that took half a second: "(0.52s)". */
+static const char *redis_next(const char *line)
+{
+    do {
+        line += strcspn(line, "\n");
+        line += *line != '\0';
+    } while (line[0] == '(' && line[1] >= '0' && line[1] <= '9');
+    return line;
+}
+
 /* Keys and their values. */
 static int redis_read(const struct database *database, struct rows *rows, struct buf *why)
 {
@@ -433,8 +443,7 @@ static int redis_read(const struct database *database, struct rows *rows, struct
             rows_keep(rows, &row);
         }
         name += strcspn(name, "\n") + 1;
-        value += strcspn(value, "\n");
-        value += *value != '\0';
+        value = redis_next(value);
     }
     if (*name != '\0' || *value != '\0') {
         buf_printf(why, "redis-cli did not give one value for each key");
@@ -557,8 +566,12 @@ void database_put_guard(const struct database *database, const struct import_tag
         if (remove && tag->mark != 0) {
             buf_printf(out, "ALTER SEQUENCE %s NO MAXVALUE;\n", tag->object);
         } else if (!remove && tag->mark == 0 && tag->state != IMPORT_THERE) {
-            buf_printf(out, "ALTER SEQUENCE %s MAXVALUE %" PRIu64 ";\n", tag->object,
-                       tag->max_id - 1);
+            /* Another import's mark may be there by now: the lower one stays. */
+            buf_printf(out,
+                       "DO $do$BEGIN IF %" PRIu64 " < (SELECT seqmax FROM pg_sequence WHERE "
+                       "seqrelid = $of$%s$of$::regclass) THEN\n"
+                       "ALTER SEQUENCE %s MAXVALUE %" PRIu64 ";\nEND IF; END$do$;\n",
+                       tag->max_id - 1, tag->object, tag->object, tag->max_id - 1);
         }
     }
 }
