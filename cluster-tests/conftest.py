@@ -257,8 +257,13 @@ def clean(cluster, before):
 
 
 @pytest.fixture(scope="session")
-def shared_cluster(binary, tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, STEADY)
+def shared_settings():
+    return STEADY
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(binary, tmp_path_factory, shared_settings):
+    cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, shared_settings)
     try:
         cluster.start()
         wait_level(cluster, cluster.nodes[0].get_json("/version")["levels"]["max"])
