@@ -18,8 +18,7 @@ import time
 
 from client import Connection, ConnectionLost
 from cluster import FAST
-from stalls import Pulse
-from wait import wait_until
+from wait import ran_s, wait_until
 
 MIB = 1 << 20
 NODE_BYTES = 512 * MIB
@@ -69,15 +68,14 @@ class Quiet:
         self.faults = []
         self.over = threading.Event()
         self.threads = []
-        self.pulse = Pulse(cluster.directory)
 
     def run(self, node):
         try:
             with node.connect() as connection:
                 while not self.over.wait(0.02):
-                    begin = self.pulse.ran_s()
+                    begin = ran_s()
                     answer = connection.request("GET", self.target)
-                    self.slowest = max(self.slowest, self.pulse.ran_s() - begin)
+                    self.slowest = max(self.slowest, ran_s() - begin)
                     if answer.status != 200:
                         self.faults.append(f"{node}: {answer}")
                     self.taken[node.id] += 1
@@ -85,7 +83,6 @@ class Quiet:
             self.faults.append(f"{node}: {error!r}")
 
     def __enter__(self):
-        self.pulse.__enter__()
         for node in self.cluster.running():
             self.threads.append(threading.Thread(target=self.run, args=(node,), daemon=True))
             self.threads[-1].start()
@@ -105,7 +102,6 @@ class Quiet:
         self.over.set()
         for thread in self.threads:
             thread.join(30)
-        self.pulse.__exit__()
         if kind is None:
             assert not self.faults, self.faults[:3]
             assert self.slowest < SLOWEST_S, f"an answer took {self.slowest:.2f} s"

@@ -29,7 +29,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from client import tag_path  # noqa: E402
-from cluster import FAST, Cluster  # noqa: E402
+from cluster import FAST, STEADY, Cluster  # noqa: E402
 from node import leafd_path, used  # noqa: E402
 from proxy import Proxies  # noqa: E402
 from strict_history import Recorder  # noqa: E402
@@ -256,7 +256,7 @@ def clean(cluster, before):
 
 @pytest.fixture(scope="session")
 def shared_cluster(binary, tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, FAST)
+    cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, STEADY)
     try:
         cluster.start()
         wait_level(cluster, cluster.nodes[0].get_json("/version")["levels"]["max"])

@@ -37,8 +37,7 @@ from client import Connection, get_bytes, request_bytes
 from cluster import FAST, Cluster, write_secret
 from conftest import look_over
 from liar import CHALLENGE, HELLO, PROTOCOL, crc32c, text16
-from stalls import Pulse
-from wait import wait_until
+from wait import ran_s, wait_until
 from workers import acquire
 
 IDS = "/api/segment/get"
@@ -506,15 +505,15 @@ def test_12_bodies_held_open_shut_nobody_out(make_cluster, tag):
     node = cluster.nodes[0]
     body = b" " * (8 * MIB - 1)
     head = request_bytes("POST", "/api/tags", None, {**JSON, "Content-Length": str(8 * MIB)})
-    with Held() as held, Pulse(cluster.directory) as pulse:
+    with Held() as held:
         for _ in range(9):
             send_until_refused(held.open(node.address), head + body)
         wait_until(lambda: at_rest(node), 20, "all that comes is read")
-        began = pulse.ran_s()
+        began = ran_s()
         text = json.dumps({"description": "x" * 200}).encode()
         answer = ask_from("127.0.0.2", node, "PUT", f"/api/tags/{tag}", text, JSON)
         assert answer.status == 201, answer
-        assert pulse.ran_s() - began < 3
+        assert ran_s() - began < 3
     check_peaks(cluster)
 
 

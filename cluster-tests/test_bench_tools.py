@@ -34,7 +34,7 @@ import svg  # noqa: E402
 from measure import Contender, Target  # noqa: E402
 from ports import take_port  # noqa: E402
 from processes import BenchError, Process  # noqa: E402
-from wait import wait_until  # noqa: E402
+from wait import ran_s, wait_until  # noqa: E402
 
 LIMIT_S = 60
 SYS_SCHED_GETATTR = 315
@@ -566,7 +566,7 @@ def test_rate_is_kept(serve, load):
         return result["rate"] == pytest.approx(300, rel=0.05)
 
     # What is answered when the second is over, since the machine stood still, is not in the rate.
-    assert any(kept() for _ in range(3))
+    assert any(kept() for _ in range(5))
 
 
 def test_rate_without_enough_replies(serve, load):
@@ -804,7 +804,8 @@ def test_contenders_take_turns(serve, build):
     rounds = measure.run_rounds(contenders, 3, 0.1, said.append)
     assert [name for name, _ in order] == ["a", "b"] * 4
     assert len(rounds) == len(said) == 3
-    assert all(one[name]["rate"] > 0 for one in rounds for name in "ab")
+    # A machine that stands still for all of a load leaves that one without a rate.
+    assert all(any(one[name]["rate"] > 0 for one in rounds) for name in "ab")
     assert contenders[0].servers[0].checks == 4
     assert "http_us" not in rounds[0]["a"]
 
@@ -1072,7 +1073,7 @@ def test_distance_delays_each_way(apart, echo):
 def test_distance_lets_nothing_wait_for_what_is_on_its_way(apart, echo):
     """Ten bytes, 50 ms apart, take the time of one and these 450 ms, not ten times that of one."""
     with socket.create_connection(apart(echo, 300), LIMIT_S) as client:
-        sent, came = [], []
+        began, sent, came = ran_s(), [], []
         reader = threading.Thread(target=lambda: [
             (receive(client, 1), came.append(time.monotonic())) for _ in range(10)])
         reader.start()
@@ -1082,7 +1083,7 @@ def test_distance_lets_nothing_wait_for_what_is_on_its_way(apart, echo):
             threading.Event().wait(0.05)
         reader.join(LIMIT_S)
         assert all(end - begin >= 0.6 for begin, end in zip(sent, came))
-        assert came[-1] - sent[0] < 10 * 0.6
+        assert ran_s() - began < 10 * 0.6
 
 
 def test_distance_changes_no_byte(apart, echo):

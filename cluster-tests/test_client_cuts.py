@@ -19,10 +19,9 @@ from clockfile import own_clocks
 from cluster import FAST
 from recovery import done, place
 from resp import connect, open_resp
-from stalls import Pulse
 from test_listeners import Tokens, connect_as, line_of
 from upgrade import wait_level
-from wait import wait_until
+from wait import ran_s, wait_until
 
 SEGMENT = "/api/segment/get/"
 CUTS = "/api/clients/cuts"
@@ -92,8 +91,6 @@ class Takers:
     def __init__(self, cluster, tokens, tag):
         self.tokens, self.tag = tokens, tag
         self.got, self.failed, self.stop = [], [], threading.Event()
-        self.pulse = Pulse(cluster.directory).__enter__()
-        self.clock = self.pulse.ran_s
         self.threads = [threading.Thread(target=self.run, args=(kind, take, node))
                         for node in cluster.nodes
                         for kind in ("token", "address", "free")
@@ -106,7 +103,7 @@ class Takers:
             "shop" if kind == "token" else "till")
         with connect_as(node.address, OTHER if kind == "address" else "127.0.0.1") as connection:
             for count in itertools.cycle((1, 50)):
-                sent = self.clock()
+                sent = ran_s()
                 answer = connection.request(
                     "GET", f"{SEGMENT}{self.tag}?count={count}&timeout_ms=10000", headers=headers)
                 assert answer.status == 200 or is_cut(answer, "loop"), answer
@@ -121,7 +118,7 @@ class Takers:
                     "shop" if kind == "token" else "till"].encode())
                 assert file.readline() == b"+OK\r\n"
             while True:
-                sent = self.clock()
+                sent = ran_s()
                 plain.sendall(b"INCR %s\r\n" % self.tag.encode())
                 line = file.readline()
                 assert line[:1] == b":" or re.match(rb"-CUT client_cut: .*loop", line), line
@@ -147,7 +144,6 @@ class Takers:
         self.stop.set()
         for thread in self.threads:
             thread.join(timeout=60)
-        self.pulse.__exit__()
         assert not self.failed, self.failed
 
 
@@ -161,18 +157,18 @@ def test_nothing_after_the_second(start, tokens, tag):
     hit = {"token": "shop", "address": f"{OTHER}/32"}
     try:
         for node, kind in zip(cluster.nodes * 2, ["token", "address"] * 3):
-            wait_until(lambda k=kind, t=takers.clock(): any(takers.since(k, t)), 30, "ids")
+            wait_until(lambda k=kind, t=ran_s(): any(takers.since(k, t)), 30, "ids")
             answer = cut(node, tokens, hit[kind], reason="a loop")
             assert answer.status == 200, answer
             assert answer.json()["by"] == "root" and "warning" not in answer.json()
-            after = takers.clock() + 1
+            after = ran_s() + 1
             wait_until(lambda k=kind, a=after: len(takers.since(k, a)) > 30, 60, "refusals")
             assert not any(takers.since(kind, after)), "ids after the second"
             assert all(takers.since("free", after))
             for other in cluster.nodes:
                 assert list(cuts(other, tokens)) == [hit[kind].removesuffix("/32")]
             assert end(node, tokens, hit[kind]).status == 204
-            wait_until(lambda k=kind, t=takers.clock() + 1: len(takers.since(k, t)) > 30 and
+            wait_until(lambda k=kind, t=ran_s() + 1: len(takers.since(k, t)) > 30 and
                        all(takers.since(k, t)), 60, "ids again")
     finally:
         takers.end()

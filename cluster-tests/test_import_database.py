@@ -139,6 +139,24 @@ def test_a_tool_that_is_not_there(tmp_path):
     assert "it is asked" in ctl("import", "leaf", "--mysql", "/leaf", code=65).err
 
 
+def test_redis_that_is_slow(fake, tmp_path):
+    """Its tool adds a line to each answer that took half a second."""
+    ctl = Leafctl(tmp_path, fake.url())
+    tool = tmp_path / "redis-cli"
+    tool.write_text("""#!/bin/sh
+while read -r word _; do
+    case $word in
+        SCAN) printf '1) "0"\\n2) 1) "id:a"\\n   2) "id:b"\\n   3) "id:c"\\n(0.61s)\\n' ;;
+        GET) printf '"7"\\n(10.52s)\\n' ;;
+    esac
+done
+""")
+    tool.chmod(0o755)
+    ctl.env["PATH"] = f"{tmp_path}:{ctl.env['PATH']}"
+    ctl("import", "sql", "--redis", "h", "--pattern", "*", "--settle", "0")
+    assert imported(fake) == {"id:a": 8, "id:b": 8, "id:c": 8}
+
+
 @maria
 def test_what_its_own_tools_write_is_read(database):
     """mariadb-dump, and the client's columns between tabs."""

@@ -9,7 +9,7 @@ Windows are short here (step, max_step), so that they are renewed all the time.
 import pytest
 
 from client import parse_ids
-from cluster import FAST
+from cluster import FAST, STEADY
 from strict_load import Axes, StrictLoad, ask, key_header, take
 from test_give_back import stop
 from test_mode_change import hold_segments, row_of, set_mode, told
@@ -254,7 +254,7 @@ def test_without_a_majority_nobody_gets_ids(make_mono, tag):
 @pytest.mark.bound(90)
 def test_rolling_restarts_waste_nothing(make_mono, tag):
     """A leader that stops gives back what is left of its window; ids go on where they were."""
-    cluster = make_mono(FAST)
+    cluster = make_mono(STEADY)
     cluster.create_tag(tag, mode="monotonic", step=1000, max_step=1000)
     expected = 1
     for _ in range(2):

@@ -7,7 +7,7 @@ import pytest
 
 from client import get_bytes, parse_ids
 from clockfile import own_clocks
-from cluster import FAST
+from cluster import FAST, STEADY
 from wait import ran_s, wait_until
 
 HOUR_S = 3_600
@@ -72,7 +72,7 @@ def wait_held(node, tags, timeout=15):
 @pytest.mark.parametrize("who,how", [("leader", "kill"), ("follower", "stop")])
 def test_first_requests_find_ids(make_cluster, who, how):
     """Measured by those who wait for nothing; and then with nobody there to grant any."""
-    cluster = make_cluster()
+    cluster = make_cluster(settings=STEADY)
     tags = [f"t{number}" for number in range(20)]
     make_tags(cluster, ["unasked", *tags], step=100)
     node = cluster.leader() if who == "leader" else cluster.followers()[0]

@@ -23,7 +23,7 @@ def make(node, tag, **fields):
 
 
 def texts(node, tag, count):
-    answer = node.get(f"/api/segment/get/{tag}?count={count}")
+    answer = node.get(f"/api/segment/get/{tag}?count={count}&timeout_ms=10000")
     assert answer.status == 200, answer
     return answer.text.split("\n")[:-1]
 

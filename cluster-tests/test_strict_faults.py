@@ -18,13 +18,13 @@ CLIENTS = 64
 NO_ANSWER = {"timeout", "no_leader"}
 
 
-def start_load(cluster, recorder, tag, clients=CLIENTS, rate=12.0):
+def start_load(cluster, recorder, tag, clients=CLIENTS, rate=12.0, timeout_ms=5000):
     """Clients of one id each, and a few of more."""
     cluster.create_tag(tag, mode="strict")
     recorder.declare(tag, "strict", start=1)
     load = StrictLoad(recorder, cluster.nodes)
-    load.add_many(clients - 7, tag, formats=("plain",), rate=rate)
-    load.add_many(7, tag, counts=(1, 10, 1000), rate=rate)
+    load.add_many(clients - 7, tag, formats=("plain",), rate=rate, timeout_ms=timeout_ms)
+    load.add_many(7, tag, counts=(1, 10, 1000), rate=rate, timeout_ms=timeout_ms)
     return load
 
 
@@ -55,7 +55,7 @@ def kill_leader(cluster, load):
 @pytest.mark.bound(60)
 def test_leader_killed_three_times(make_cluster, recorder, tag):
     cluster = make_cluster(settings={})
-    load = start_load(cluster, recorder, tag)
+    load = start_load(cluster, recorder, tag, timeout_ms=10_000)  # longest_s is what counts
     with load:
         for _ in range(3):
             load.wait_answers(300)

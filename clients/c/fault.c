@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { STOOD_STILL_MS = 50 };
+enum { STOOD_STILL_MS = 50, READS_MS = 500 };
 
 int fault(struct leafd_error *error, const char *code, int status, bool retryable,
           const char *format, ...)
@@ -61,7 +61,7 @@ void condition_init(pthread_cond_t *condition)
     pthread_condattr_destroy(&attributes);
 }
 
-static bool wait_once(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
 {
     struct timespec until = {
         .tv_sec = (time_t)(until_ns / 1000 / NS_PER_MS),
@@ -70,12 +70,14 @@ static bool wait_once(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t
     return pthread_cond_timedwait(condition, lock, &until) != ETIMEDOUT;
 }
 
-bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+void condition_wait_news(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
 {
-    const uint64_t still_ns = (uint64_t)STOOD_STILL_MS * NS_PER_MS;
-    if (wait_once(condition, lock, until_ns)) {
-        return true;
+    if (condition_wait(condition, lock, until_ns)) {
+        return;
     }
-    uint64_t now = now_ns();
-    return now > until_ns + still_ns && wait_once(condition, lock, now + still_ns);
+    uint64_t now = now_ns(), most_ns = (uint64_t)READS_MS * NS_PER_MS;
+    uint64_t late_ns = now > until_ns ? now - until_ns : 0;
+    if (late_ns > (uint64_t)STOOD_STILL_MS * NS_PER_MS) {
+        (void)condition_wait(condition, lock, now + (late_ns < most_ns ? late_ns : most_ns));
+    }
 }

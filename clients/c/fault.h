@@ -25,7 +25,10 @@ enum { NS_PER_MS = 1000000 };
 /* A condition that waits by CLOCK_MONOTONIC. */
 void condition_init(pthread_cond_t *condition);
 
-/* Wait for a signal until then; false: that time has come. Where this comes late, the program
- * stood still: the others have a moment to read what came meanwhile. */
+/* Wait for a signal until then; false: that time has come. */
 bool condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns);
+
+/* The same for what another thread brings. Where this comes late, the program stood still: that one
+ * has as long again, half a second at most, to read what came meanwhile. */
+void condition_wait_news(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns);
 #endif

@@ -441,8 +441,8 @@ static int wait_for_range(struct leafd_segment *segment, uint64_t until_ns,
             set_dry(segment, true);
         }
         uint64_t look_ns = want_second(segment);
-        (void)condition_wait(&segment->changed, &segment->lock,
-                             look_ns < until_ns ? look_ns : until_ns);
+        condition_wait_news(&segment->changed, &segment->lock,
+                            look_ns < until_ns ? look_ns : until_ns);
         if (now_ns() >= until_ns && hot_left(segment->hot) == 0) {
             const struct leafd_error *late = &segment->late;
             bool asked = late->code[0] != 0;

@@ -271,7 +271,7 @@ static int find_lease(struct leafd_snowflake *snowflake, uint64_t until_ns,
     pthread_mutex_lock(&snowflake->lock);
     COUNT(client, waits);
     while (snowflake->acquiring && now_ns() < until_ns) {
-        (void)condition_wait(&snowflake->changed, &snowflake->lock, until_ns);
+        condition_wait_news(&snowflake->changed, &snowflake->lock, until_ns);
     }
     int result = 0;
     if (atomic_load(snowflake->lease) != NULL) {

@@ -13,12 +13,9 @@ import ssl
 import threading
 import time
 
+from driver import stood_s
 from gate import Messages
 from ports import take_port
-
-# Settings of a client that waits for its only answer as long as a busy machine makes it: what it
-# gives up, a server has granted nevertheless.
-PATIENT = {"attempt_ms": 40000, "deadline_ms": 60000}
 
 
 class Request:
@@ -128,6 +125,7 @@ class Granter:
         self.down = False  # connections are closed without an answer
         self.frozen = collections.defaultdict(list)  # requests that wait, by the number of the node
         self.gates = {}
+        self.stood_s = stood_s()  # when it was made
         self.lock = threading.Lock()
 
     def node(self, headers=None):

@@ -15,7 +15,7 @@ from wait import wait_until
 @pytest.fixture
 def open_locked(start, locked):
     def make(token="ids", **settings):
-        settings = {"endpoints": locked.url, "ca_file": locked.authority.pem, "deadline_ms": 5000,
+        settings = {"endpoints": locked.url, "ca_file": locked.authority.pem,
                     "token": locked.tokens.tokens.get(token, token), **settings}
         return start().open(**settings)
 
@@ -23,7 +23,7 @@ def open_locked(start, locked):
 
 
 def test_every_call(open_locked):
-    client = open_locked(deadline_ms=5000)
+    client = open_locked()
     assert client.ids("segment orders 300").count() == 300
     assert client.ids("range orders 10").count() == 10
     assert client.ids("strict numbers 2").count() == 2
@@ -32,7 +32,6 @@ def test_every_call(open_locked):
 
 
 EVERY_KIND = ("segment orders 1", "range orders 1", "strict numbers 1", "snowflake 1")
-LONG_MS = 60000  # a deadline that no test waits for
 
 
 def refused_at_once(client, line):
@@ -44,7 +43,7 @@ def refused_at_once(client, line):
 def test_another_authority(open_locked, locked):
     """No certificate that it has not signed is taken, nothing is said to such a server, and the
     caller hears of it long before its deadline."""
-    client = open_locked(ca_file=locked.stranger.pem, deadline_ms=LONG_MS)
+    client = open_locked(ca_file=locked.stranger.pem)
     for line in EVERY_KIND:
         failed = refused_at_once(client, line)
         assert locked.url in failed.message
@@ -63,13 +62,13 @@ def test_one_of_two_is_trusted(open_locked, locked, fake):
 
 
 def test_the_system_s_authorities(open_locked):
-    refused_at_once(open_locked(ca_file=None, deadline_ms=LONG_MS), "strict numbers 1")
+    refused_at_once(open_locked(ca_file=None), "strict numbers 1")
 
 
 def test_a_certificate_of_another_name(open_locked, locked, fake):
     certificate = locked.authority.issue("other", "DNS:other.example,IP:10.9.8.7")
     server = fake(lambda request: http(200, f"1 {request.count}\n"), server_tls(certificate))
-    client = open_locked(endpoints=server.url, deadline_ms=LONG_MS)
+    client = open_locked(endpoints=server.url)
     for line in EVERY_KIND:
         refused_at_once(client, line)
     assert not server.requests, "something was said to it"
@@ -85,7 +84,7 @@ def test_a_certificate_that_is_right(open_locked, locked, fake):
 def test_a_certificate_that_has_ended(open_locked, locked, fake):
     certificate = locked.authority.issue("ended", "IP:127.0.0.1", days=-1)
     server = fake(lambda request: http(200, f"1 {request.count}\n"), server_tls(certificate))
-    refused_at_once(open_locked(endpoints=server.url, deadline_ms=LONG_MS), "strict numbers 1")
+    refused_at_once(open_locked(endpoints=server.url), "strict numbers 1")
     assert not server.requests
 
 

@@ -46,7 +46,8 @@ def test_another_node_is_asked(start, fake):
     down = set()
     servers = [fake(lambda request, i=i: None if i in down else nodes[i](request))
                for i in range(2)]
-    client = start().open(endpoints=joined(servers), min_count=10, max_count=10)
+    client = start().open(endpoints=joined(servers), min_count=10, max_count=10,
+                          connect_ms=30000)
     client.ids("segment orders 5")
     down.add(0 if servers[0].requests else 1)
     client.ids("segment orders 100")
@@ -67,7 +68,7 @@ def test_no_ids_come_and_then_they_do(start, fake):
     told.wait_for("refill_failed")
     assert told.counts["recovered"] == 0
     granter.down = False
-    assert client.ids("segment orders 5 deadline_ms=30000").count() == 5
+    assert client.ids("segment orders 5").count() == 5
     told.wait_for("recovered")
     assert set(told.counts) == {"refill_failed", "recovered"}
 

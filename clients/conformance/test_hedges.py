@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from driver import Failed, check_once, check_rising
-from fake import PATIENT, Granter, error
+from fake import Granter, error
 from test_held_ranges import all_told, joined
 from wait import wait_until
 
@@ -63,7 +63,7 @@ def quick(client):
 def test_a_node_that_freezes(start, fake):
     """Another one is asked as well, and what both grant is handed out once or burnt."""
     cluster = Cluster(fake, 2)
-    client = start().open(endpoints=cluster.url, **PATIENT, **SMALL)
+    client = start().open(endpoints=cluster.url, **SMALL)
     ids = client.ids("segment orders 200")
     cluster.freeze()
     ids += client.ids("segment orders 100")
@@ -84,7 +84,7 @@ def test_an_answer_below_all_that_was_handed_out(start, fake):
     cluster.granter.freeze(0)
 
     def asked_twice():
-        client.open(endpoints=cluster.url, **PATIENT, **SMALL)
+        client.open(endpoints=cluster.url, **SMALL)
         ids = client.ids("segment orders 1")
         return cluster.stuck() and ids
 
@@ -106,12 +106,12 @@ def test_an_answer_below_all_that_was_handed_out(start, fake):
 def test_the_first_request_of_all(start, fake):
     """The usual time is not known yet: connect_ms stands for it."""
     cluster = Cluster(fake, 2)
-    client = start().open(endpoints=cluster.url, **PATIENT, **SMALL)
+    client = start().open(endpoints=cluster.url, **SMALL)
     cluster.granter.freeze(0)
     ids = client.ids("segment orders 5")
     quick(client)
     cluster.granter.thaw()
-    client.open(endpoints=cluster.url, **PATIENT, **SMALL)
+    client.open(endpoints=cluster.url, **SMALL)
     cluster.granter.freeze(1)
     ids += client.ids("segment orders 5")
     quick(client)
@@ -122,7 +122,7 @@ def test_the_first_request_of_all(start, fake):
 def test_two_at_a_time(start, fake):
     """Where no node answers, a third one is not asked meanwhile."""
     cluster = Cluster(fake, 3)
-    client = start().open(endpoints=cluster.url, **PATIENT, **SMALL)
+    client = start().open(endpoints=cluster.url, **SMALL)
     ids = client.ids("segment orders 200")
     wait_until(lambda: cluster.all_arrived(client), 30, "all requests arrive")
     cluster.freeze_all()
@@ -154,7 +154,7 @@ def test_a_pause_while_two_are_asked(start, fake, pauses):
         over.wait(60)
         return granted
 
-    client = start().open(endpoints=joined([fake(answer) for _ in range(2)]), **PATIENT, **SMALL)
+    client = start().open(endpoints=joined([fake(answer) for _ in range(2)]), **SMALL)
     if pauses == "second":  # which is no answer to the caller: the first one may bring ids
         try:
             client.ids("segment orders 1 deadline_ms=3000")
@@ -174,7 +174,7 @@ def test_a_pause_while_two_are_asked(start, fake, pauses):
 @pytest.mark.parametrize("line", ["segment orders 100", "strict orders 1"])
 def test_one_node_alone(start, fake, line):
     cluster = Cluster(fake, 1)
-    client = start().open(endpoints=cluster.url, **PATIENT, **SMALL)
+    client = start().open(endpoints=cluster.url, **SMALL)
     client.ids(line)
     cluster.freeze_all()
     client.refused(f"{line} deadline_ms=1500", "unreachable")
@@ -186,7 +186,7 @@ def test_one_node_alone(start, fake, line):
 def test_nobody_waits(start, fake):
     """Ids are held: the request in the background has all its time."""
     cluster = Cluster(fake, 2)
-    client = start().open(endpoints=cluster.url, **PATIENT, min_count=100000)
+    client = start().open(endpoints=cluster.url, min_count=100000)
     client.ids("segment orders 1")
     cluster.freeze()
     before = client.stats()["hedges"]  # a machine that is slow may have had one
@@ -205,7 +205,7 @@ def test_nobody_waits(start, fake):
 def test_a_strict_call(start, fake):
     """Both requests have its key, and so the same ids."""
     cluster = Cluster(fake, 2)
-    client = start().open(endpoints=cluster.url, **PATIENT)
+    client = start().open(endpoints=cluster.url)
     assert client.ids("strict1 orders 20") == [(1, 20)]
     first, ids = cluster.ask_frozen(lambda: client.ids("strict orders 3"))
     assert ids == [(first, first + 2)]
@@ -222,7 +222,7 @@ def test_a_strict_call(start, fake):
 
 def test_texts_by_a_key(start, fake):
     cluster = Cluster(fake, 2)
-    client = start().open(endpoints=cluster.url, **PATIENT)
+    client = start().open(endpoints=cluster.url)
     assert client.texts("texts orders 2") == ["1", "2"]
     first, texts = cluster.ask_frozen(lambda: client.texts("texts orders 1"))
     assert texts == [str(first)]

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from driver import SLACK_S, check_once, check_rising
-from fake import PATIENT, Granter, error, http
+from driver import SLACK_S, check_once, check_rising, stood_s
+from fake import Granter, error, http
 from wait import wait_until
 
 pytestmark = pytest.mark.inside
@@ -39,10 +39,10 @@ def all_told(client, granter, cut=0):
 AGE_S = 2.0  # max_age_ms of these tests; by the contract an id may be a second older
 
 
-def check_age(client, began_ns, asked_ns):
+def check_age(client, granter, began_ns, asked_ns):
     """Of an id that a call which began then has got. (An assertion would be waited for.)"""
     age_s = (began_ns - asked_ns) / 1e9
-    if age_s > AGE_S + 1 + SLACK_S + client.waited_s:
+    if age_s > AGE_S + 1 + SLACK_S + client.waited_s + stood_s() - granter.stood_s:
         pytest.fail(f"an id of a range that is {age_s} s old")
 
 
@@ -51,7 +51,7 @@ def newer(client, granter, than):
     def taken():
         began_ns = time.monotonic_ns()
         number = client.ids("segment orders 1")[0][0]
-        check_age(client, began_ns, granter.asked_ns(number))
+        check_age(client, granter, began_ns, granter.asked_ns(number))
         return number if granter.asked_ns(number) > than else None
 
     return wait_until(taken, 30, "the range that is held is too old")
@@ -61,8 +61,7 @@ def test_a_range_that_is_too_old(start, fake):
     """Its ids are dropped, and not before their time; the next id is of a new one."""
     granter = Granter()
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, min_count=1000, max_age_ms=2000,
-                          **PATIENT)
+    client = start().open(endpoints=server.url, min_count=1000, max_age_ms=2000)
     assert client.ids("segment orders 10") == [(1, 10)]
     assert newer(client, granter, granter.grants[0][2]) == 1001
     assert granter.grants[1][2] - granter.grants[0][2] > 1e9, "it was dropped too early"
@@ -74,8 +73,7 @@ def test_a_spare_range_that_is_too_old(start, fake):
     """It is dropped as well."""
     granter = Granter()
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, min_count=1000, max_count=1000, max_age_ms=2000,
-                          **PATIENT)
+    client = start().open(endpoints=server.url, min_count=1000, max_count=1000, max_age_ms=2000)
     assert client.ids("segment orders 600") == [(1, 600)]
     wait_until(lambda: len(granter.grants) == 2, 30, "a spare one is asked for")
     spare = granter.grants[1]
@@ -88,7 +86,7 @@ def test_no_node_while_a_range_gets_too_old(start, fake):
     """Ids that are too old are not handed out, even where there are no others."""
     granter = Granter()
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, min_count=1000, max_age_ms=2000, **PATIENT)
+    client = start().open(endpoints=server.url, min_count=1000, max_age_ms=2000)
     client.ids("segment orders 10")
     granter.down = True
 
@@ -97,7 +95,7 @@ def test_no_node_while_a_range_gets_too_old(start, fake):
         answer = client.ask_any("segment orders 1 deadline_ms=300")
         if answer.startswith("error unreachable "):
             return True
-        check_age(client, began_ns, granter.grants[0][2])
+        check_age(client, granter, began_ns, granter.grants[0][2])
         return False
 
     wait_until(refused, 30, "the range that is held is too old")
@@ -122,7 +120,7 @@ def test_a_newer_generation(start, fake):
     granter = Granter()
     headers = {"Leafd_Generation": 4}
     server = fake(granter.node(headers))
-    client = start().open(endpoints=server.url, min_count=100, max_count=100, **PATIENT)
+    client = start().open(endpoints=server.url, min_count=100, max_count=100)
     assert client.ids("segment orders 10") == [(1, 10)]
     headers["Leafd_Generation"] = 5
     assert client.ids("range orders 20") == [(101, 120)]
@@ -136,7 +134,7 @@ def test_a_newer_generation_with_a_spare_range(start, fake):
     granter = Granter()
     headers = {"Leafd_Generation": 4}
     server = fake(granter.node(headers))
-    client = start().open(endpoints=server.url, min_count=100, max_count=100, **PATIENT)
+    client = start().open(endpoints=server.url, min_count=100, max_count=100)
     client.ids("segment orders 10")
     headers["Leafd_Generation"] = 5
     granter.freeze(0)
@@ -153,8 +151,7 @@ def test_an_older_generation(start, fake):
     granter = Granter()
     headers = [{"Leafd_Generation": 6}, {"Leafd_Generation": 6}]
     servers = [fake(granter.node(each)) for each in headers]
-    client = start().open(endpoints=joined(servers), min_count=100, max_count=100,
-                          **PATIENT)
+    client = start().open(endpoints=joined(servers), min_count=100, max_count=100)
     client.ids("segment orders 10")
     used = 0 if servers[0].requests else 1
     before = len(granter.grants)
@@ -179,7 +176,7 @@ def test_nodes_without_a_generation(start, fake):
     granter = Granter()
     headers = {"Leafd_Generation": 9}
     server = fake(granter.node(headers))
-    client = start().open(endpoints=server.url, min_count=100, max_count=100, **PATIENT)
+    client = start().open(endpoints=server.url, min_count=100, max_count=100)
     client.ids("segment orders 10")
     del headers["Leafd_Generation"]
     assert client.ids("segment orders 290") == [(11, 300)]
@@ -193,7 +190,7 @@ def test_stepped(start, fake):
     """The server refuses the first request; from then on all of that source ask for steps."""
     granter = Granter(increment=5)
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, min_count=10, max_count=10, **PATIENT)
+    client = start().open(endpoints=server.url, min_count=10, max_count=10)
     ids = client.ids("segment orders 100")
     assert ids.each() == list(range(1, 501, 5))
     asked = [request.options.get("stepped") for request in server.requests]
@@ -232,7 +229,7 @@ def test_steps_of_threads(start, fake):
 def test_stepped_for_ever(start, fake):
     """A server that refuses the second request, too, is not asked a third time."""
     server = fake(lambda request: error(400, "stepped", "ask otherwise"))
-    client = start().open(endpoints=server.url, deadline_ms=3000)
+    client = start().open(endpoints=server.url)
     for line in ("segment orders 1", "range orders 1", "strict orders 1"):
         asked = len(server.requests)
         assert client.refused(line, "stepped").status == 400
@@ -275,7 +272,7 @@ def test_steps_that_are_none(start, fake):
         return http(200, cases[request.tag][1](request.count))
 
     server = fake(answer)
-    client = start().open(endpoints=server.url, deadline_ms=1500, min_count=10, max_count=10)
+    client = start().open(endpoints=server.url, min_count=10, max_count=10)
     wrong = []
     for tag, (name, _) in cases.items():
         for line in (f"segment {tag} 5", f"range {tag} 10", f"strict {tag} 10"):

@@ -66,7 +66,7 @@ def test_processes_of_all_languages(start_any, faulty, tag, strict_tag, tmp_path
                                     find_libraries("/bin/true")))
             prefix = clocks[-1].prefix()
         client = start_any(language, prefix=prefix)
-        clients.append(client.open(endpoints=urls(faulty), attempt_ms=2000, deadline_ms=15000,
+        clients.append(client.open(endpoints=urls(faulty), attempt_ms=2000,
                                    window_ms=WINDOW_MS))
     for client in clients:
         client.begin(f"mix {tag} {strict_tag} {SECONDS}")

@@ -63,7 +63,7 @@ def test_each_address_is_a_node(start, fake, hosts, line):
     for serving in range(3):
         nodes.refusing = {0, 1, 2} - {serving}
         before = nodes.asked(serving)
-        client.open(endpoints=nodes.url, min_count=10, deadline_ms=10000)
+        client.open(endpoints=nodes.url, min_count=10)
         found.append(client.ids(line))
         assert nodes.asked(serving) > before
         # A second request, which a slow machine has it send, comes to those that refuse as well.

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from driver import check_once
-from fake import PATIENT, Granter, granted, http
+from fake import Granter, granted, http
 from test_held_ranges import all_told
 from wait import wait_until
 
@@ -14,7 +14,7 @@ def test_a_closed_segment_source(start, fake):
     """What it holds is burnt, its calls are refused, and the client serves others."""
     granter = Granter()
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, **PATIENT)
+    client = start().open(endpoints=server.url)
     ids = client.ids("segment orders 10")
     assert client.ask("close_source segment orders") == "ok"
     assert client.stats()["burnt"] == 90
@@ -31,7 +31,7 @@ def test_a_source_that_is_closed_while_it_asks(start, fake):
     """What its request brings is burnt. (The driver does one command at a time.)"""
     granter = Granter()
     server = fake(granter.node())
-    client = start().open(endpoints=server.url, min_count=100, max_count=100, **PATIENT)
+    client = start().open(endpoints=server.url, min_count=100, max_count=100)
     client.ids("segment orders 10")
     granter.freeze(0)
     client.ids("segment orders 50")

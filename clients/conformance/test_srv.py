@@ -93,7 +93,7 @@ def test_each_record_is_a_node(start, fake, names, prefix):
     servers = [fake(granter.node()) for _ in range(3)]
     names.ports = [server.port for server in servers]
     client = start(prefix=prefix)
-    client.open(endpoints=f"http+srv://{NAME}", deadline_ms=60000)
+    client.open(endpoints=f"http+srv://{NAME}")
     found = [client.ids("strict1 orders 5")]
     used = next(server for server in servers if server.requests)
     assert used.requests[0].headers["host"] == f"{HOST}:{used.port}"
@@ -111,7 +111,7 @@ def test_a_record_that_comes_later(start, fake, names, prefix):
     assert "SRV" in refused.message and NAME in refused.message
     assert names.asked
     names.ports = [fake(Granter().node()).port]
-    client.ids("strict orders 1 deadline_ms=60000")
+    client.ids("strict orders 1")
 
 
 @pytest.mark.parametrize("endpoint", [f"http+srv://{NAME}:80", "http+srv://", "ftp+srv://a",

@@ -66,8 +66,7 @@ def make_tags(ruled):
 @pytest.fixture(name="client")
 def make_client(ruled, start):
     return start().open(endpoints=urls(ruled.cluster), token=ruled.tokens.tokens["shop"], zone="a",
-                        min_count=10, max_count=10, max_age_ms=int(HELD_S * 1000),
-                        deadline_ms=30000)
+                        min_count=10, max_count=10, max_age_ms=int(HELD_S * 1000))
 
 
 @pytest.mark.bound(120)

@@ -46,19 +46,19 @@ def keys(gates):
             for exchange in gate.requests("GET /api/segment/get/")]
 
 
-def test_texts_of_a_strict_tag(client, make):
+def test_texts_of_a_strict_tag(steady, make):
     tag = make(INVOICE, mode="strict")
-    assert client.texts(f"texts {tag} 3") == ["INV-0000018", "INV-0000026", "INV-0000034"]
-    assert client.texts(f"texts {tag} 1") == [invoice(4)]
-    assert client.texts(f"texts {tag} 1000") == [invoice(number) for number in range(5, 1005)]
-    stats = client.stats()
+    assert steady.texts(f"texts {tag} 3") == ["INV-0000018", "INV-0000026", "INV-0000034"]
+    assert steady.texts(f"texts {tag} 1") == [invoice(4)]
+    assert steady.texts(f"texts {tag} 1000") == [invoice(number) for number in range(5, 1005)]
+    stats = steady.stats()
     assert (stats["ids_strict"], stats["requests"], stats["errors"]) == (1004, 3, 0)
 
 
 def test_texts_of_a_tag_of_mode_trend(start, gates, make):
     """It takes no key, which the first call finds out by one request more."""
     tag = make(INVOICE)
-    client = start().open(endpoints=joined(gates))
+    client = start().open(endpoints=gates[0].url)
     found = client.texts(f"texts {tag} 20") + client.texts(f"texts {tag} 30")
     assert len(set(found)) == 50
     assert all(text == invoice(int(text[4:-1])) for text in found)
@@ -234,7 +234,7 @@ def test_what_is_no_text(start, fake):
     right = "!" * 130 + "\nA2\n~~\n"
     server = fake(lambda request: http(200, right) if request.tag == "right"
                   else cases[request.tag][1]())
-    client = start().open(endpoints=server.url, deadline_ms=1500)
+    client = start().open(endpoints=server.url)
     wrong = []
     for tag, (name, _) in cases.items():
         try:
@@ -289,7 +289,7 @@ NO_IDS = {
 def test_what_is_no_id_of_a_text(start, fake):
     body = None
     server = fake(lambda request: http(200, body, "application/json"))
-    client = start().open(endpoints=server.url, deadline_ms=1500)
+    client = start().open(endpoints=server.url)
     wrong = []
     for name, body in NO_IDS.items():  # noqa: B020
         try:

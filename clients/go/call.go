@@ -27,6 +27,7 @@ const (
 	attemptTime = time.Second
 	waitLongest = 24 * time.Hour // a longer Retry-After is taken for this
 	stoodStill  = 50 * time.Millisecond
+	readsMost   = 500 * time.Millisecond
 )
 
 // leave has all calls begin at another node. Of many calls that saw the one fail only one moves on.
@@ -299,16 +300,22 @@ func (c *Client) limits(ctx context.Context, round, left int, nodes []node, at i
 }
 
 // isOver is whether a context that has ended does end what waits for news. Where its deadline is seen late, the
-// program stood still, and what had come by then is read in the next moments.
+// program stood still: there is as long again, half a second at most, to read what had come.
 func isOver(ctx context.Context, news <-chan struct{}) bool {
-	if end, has := ctx.Deadline(); has && ctx.Err() == context.DeadlineExceeded && time.Since(end) > stoodStill {
-		select {
-		case <-news:
-			return false
-		case <-time.After(stoodStill):
-		}
+	end, has := ctx.Deadline()
+	late := time.Since(end)
+	if !has || ctx.Err() != context.DeadlineExceeded || late < stoodStill {
+		return true
 	}
-	return true
+	if late > readsMost {
+		late = readsMost
+	}
+	select {
+	case <-news:
+		return false
+	case <-time.After(late):
+		return true
+	}
 }
 
 // lasting is a context without its end.

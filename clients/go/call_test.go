@@ -2,14 +2,10 @@ package leafd
 
 import (
 	"context"
-	"encoding/pem"
 	"errors"
 	"io"
 	"log"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -229,20 +225,6 @@ func TestAQuotaIsWaitedForAtTheSameNode(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreNotFollowedAndTokensStay(t *testing.T) {
-	thief, n := newFake(t), newFake(t)
-	n.setFault(func(w http.ResponseWriter, r *http.Request) bool {
-		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
-		return true
-	})
-	c := openFor(t, Settings{Token: "hush"}, n.URL)
-	_, err := one(t, c, soon(t, 30*time.Second))
-	wantCode(t, err, CodeBadAnswer, 307)
-	if len(thief.requests()) != 0 || n.headers.Get("Authorization") != "Bearer hush" {
-		t.Errorf("%v %v", thief.requests(), n.headers)
-	}
-}
-
 func TestATokenIsInNoMessage(t *testing.T) {
 	n := newFake(t)
 	n.setFault(func(w http.ResponseWriter, r *http.Request) bool {
@@ -311,35 +293,6 @@ func TestConnectionsAreKept(t *testing.T) {
 	defer mu.Unlock()
 	if len(opened) != 1 {
 		t.Errorf("%d connections", len(opened))
-	}
-}
-
-func TestTheServersNameAndSignerAreChecked(t *testing.T) {
-	n := newFake(t)
-	secure := httptest.NewUnstartedServer(n)
-	secure.Config.ErrorLog = quiet
-	secure.StartTLS()
-	defer secure.Close()
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
-	if err := os.WriteFile(ca, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := openFor(t, Settings{CAFile: ca, Attempt: time.Minute}, secure.URL)
-	if _, err := one(t, c, soon(t, 30*time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if n.requests() == nil {
-		t.Error("nothing came")
-	}
-	for _, c := range []*Client{
-		openFor(t, Settings{}, secure.URL), // signed by nobody that this machine knows
-		openFor(t, Settings{CAFile: ca}, strings.Replace(secure.URL, "127.0.0.1", "localhost", 1)),
-	} {
-		_, err := one(t, c, soon(t, 3*time.Second))
-		if e := wantCode(t, err, CodeUntrusted, 0); !strings.Contains(e.Message, "certificate") {
-			t.Error(e)
-		}
 	}
 }
 

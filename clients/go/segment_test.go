@@ -347,25 +347,6 @@ func TestEachCallWaitsByItsOwnDeadline(t *testing.T) {
 	}
 }
 
-func TestALostAnswerIsSkipped(t *testing.T) {
-	n := newFake(t)
-	var lost atomic.Int32
-	n.setFault(func(w http.ResponseWriter, r *http.Request) bool {
-		if lost.Add(1) == 1 { // the ids are granted, and nobody hears of it
-			n.mu.Lock()
-			n.next += 100
-			n.mu.Unlock()
-			cut(w, "")
-			return true
-		}
-		return false
-	})
-	c := openFor(t, Settings{}, n.URL)
-	if id := next(t, segmentOf(t, c, "t")); id != 101 {
-		t.Error(id)
-	}
-}
-
 func TestARangeIsARequestOfItsOwn(t *testing.T) {
 	n := newFake(t)
 	c := openFor(t, Settings{}, n.URL)

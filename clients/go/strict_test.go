@@ -30,27 +30,6 @@ func TestAStrictCallIsOneRequestWithAKey(t *testing.T) {
 	}
 }
 
-func TestARetryGetsTheIdsOfTheLostAnswer(t *testing.T) {
-	n := newFake(t)
-	n.setFault(func(w http.ResponseWriter, r *http.Request) bool {
-		return len(n.requests()) == 1 && n.loseAnswer(w, r, "1 2\n")
-	})
-	c := openFor(t, Settings{}, n.URL)
-	s, _ := c.Strict("t")
-	ids, err := s.Repeatable(soon(t, 10*time.Second), 2, NewKey())
-	if err != nil || !ids.Replayed || ids.Ranges[0] != (Range{1, 2, 1}) {
-		t.Error(ids, err)
-	}
-	again, err := s.Repeatable(soon(t, 10*time.Second), 2, "mine")
-	if err != nil || again.Replayed || again.IDs()[1] != 4 || n.headers.Get("Idempotency-Key") != "mine" {
-		t.Error(again, err)
-	}
-	again, err = s.Repeatable(soon(t, 10*time.Second), 2, "mine")
-	if err != nil || !again.Replayed || again.IDs()[1] != 4 {
-		t.Error(again, err)
-	}
-}
-
 func TestAStrictCallEndsWithTheClient(t *testing.T) {
 	n := newFake(t)
 	n.setFault(func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true })

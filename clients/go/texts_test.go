@@ -55,18 +55,6 @@ func TestATagOfModeTrendTakesNoKeyWhichIsFoundOutOnce(t *testing.T) {
 	wantCode(t, err, "bad_key", 400)
 }
 
-func TestARetryGetsTheTextsOfTheLostAnswer(t *testing.T) {
-	n := newFake(t)
-	n.setFault(func(w http.ResponseWriter, r *http.Request) bool {
-		return len(n.requests()) == 1 && n.loseAnswer(w, r, "INV-1\nINV-2\n")
-	})
-	c := openFor(t, Settings{}, n.URL)
-	ids, err := textsOf(t, c, "t").Repeatable(soon(t, 10*time.Second), 2, "")
-	if err != nil || !ids.Replayed || strings.Join(ids.Texts, " ") != "INV-1 INV-2" {
-		t.Error(ids, err)
-	}
-}
-
 func TestTheNumberOfAText(t *testing.T) {
 	n := newFake(t)
 	n.setFault(func(w http.ResponseWriter, r *http.Request) bool {

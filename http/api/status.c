@@ -40,8 +40,6 @@
 #include "src/base/process.h"
 #include "src/id/snowflake/snowflake.h"
 
-#define WATCH_MS 1000
-
 struct watch {
     struct events events;
     pthread_mutex_t lock; /* guards the next four */

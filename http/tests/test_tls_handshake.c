@@ -435,6 +435,9 @@ static void test_a_certificate_that_ended_since(void **state)
         later_s = 700;
         options = (struct tls_options){.resume = ticket, .max_version = versions[i]};
         assert_false(certificate_is_current(good.certificate));
+        later_s = -3 * 365 * 86400; /* before it began */
+        assert_false(certificate_is_current(good.certificate));
+        later_s = 700;
         assert_false(tls_user_open(&client, &world, &ca, &options));
         assert_true(SSL_session_reused(client.ssl)); /* it was no other handshake that failed */
         tls_user_close(&client);

@@ -277,7 +277,6 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
 #define IMPLAUSIBLE_MS 600000
 #define MAP_FILLS_PERCENT 80
 #define DAY_S 86400
-#define LOOK_MS 1000
 #define GRANTING_MS 30000 /* the most that a worker id may take, as in the alert of Prometheus */
 
 /* Does the condition hold now? Then text (ALARM_TEXT_BYTES) says what it is, with values. */
@@ -613,7 +612,7 @@ static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
 void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events)
 {
     uint64_t past_ms = facts->now_ms - alarms->looked_ms;
-    uint64_t unseen_ms = past_ms > 2 * LOOK_MS ? past_ms - LOOK_MS : 0;
+    uint64_t unseen_ms = past_ms > 2 * WATCH_MS ? past_ms - WATCH_MS : 0;
 
     alarms->looked_ms = facts->now_ms;
     alarms->granting_since_ms += alarms->granting_since_ms > 0 ? unseen_ms : 0;

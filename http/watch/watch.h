@@ -35,6 +35,8 @@
 #include "src/base/limits.h"
 #include "src/id/backend/id_backend.h"
 
+#define WATCH_MS 1000 /* from one look to the next */
+
 /* --- events --- */
 
 enum event_kind {

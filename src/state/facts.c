@@ -244,6 +244,8 @@ static void change_put(struct members *members, const struct member_change *chan
 void members_remove(struct members *members, uint64_t node_id)
 {
     (void)node_set_add_row(&members->removed, members->journal, STATE_TABLE_REMOVED, node_id);
+    members->move_changes += node_rows_drop(&members->moves, members->journal, node_id);
+    (void)node_rows_drop(&members->placements, members->journal, node_id);
 }
 
 /* --- configurations --- */
@@ -323,18 +325,6 @@ int members_move(struct members *members, const struct member_move *move)
     return 0;
 }
 
-void members_move_forget(struct members *members, uint64_t node_id)
-{
-    members->move_changes += node_rows_drop(&members->moves, members->journal, node_id);
-}
-
-const char *members_address(const struct members *members, uint64_t node_id)
-{
-    const struct member_move *row = node_rows_find(&members->moves, node_id);
-
-    return row != NULL ? row->address : NULL;
-}
-
 /* --- places of nodes, and their share of the work --- */
 
 struct placement members_placement(const struct members *members, uint64_t node_id)
@@ -345,11 +335,6 @@ struct placement members_placement(const struct members *members, uint64_t node_
                        : (struct placement){.node_id = node_id, .weight = NODE_WEIGHT_DEFAULT};
 }
 
-void members_place_forget(struct members *members, uint64_t node_id)
-{
-    (void)node_rows_drop(&members->placements, members->journal, node_id);
-}
-
 /* A placement with only defaults has no row: no trace of earlier settings remains. */
 static void placement_set(struct members *members, const struct placement *placement)
 {
@@ -358,7 +343,7 @@ static void placement_set(struct members *members, const struct placement *place
     ASSERT(placement_is_sound(placement) && placement->set == 0);
     if (placement->zone[0] == '\0' && placement->weight == NODE_WEIGHT_DEFAULT &&
         !placement->drained) {
-        members_place_forget(members, placement->node_id);
+        (void)node_rows_drop(&members->placements, members->journal, placement->node_id);
     } else if (strcmp(now.zone, placement->zone) != 0 || now.weight != placement->weight ||
                now.drained != placement->drained) {
         node_rows_put(&members->placements, members->journal, placement);

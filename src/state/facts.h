@@ -99,7 +99,7 @@ int members_begin(struct members *members, const struct member_change *change,
 /* COMMAND_MEMBER_END of the change that the entry at index began: 0 or ERR_NOT_FOUND. */
 int members_end(struct members *members, uint64_t index, bool given_up) MUST_CHECK;
 
-/* This node is no longer a member, and never will be again. */
+/* This node is no longer a member, and never will be again: its address and place are forgotten. */
 void members_remove(struct members *members, uint64_t node_id);
 /* These are the members now: forget the change if its goal is reached. */
 void members_reached(struct members *members, const struct member *now, size_t count);
@@ -112,15 +112,9 @@ void members_report(struct members *members, const struct node_info *info);
 
 /* COMMAND_MEMBER_MOVE: the member has this address from now on. 0 or ERR_REMOVED. */
 int members_move(struct members *members, const struct member_move *move) MUST_CHECK;
-/* The node is no longer a member. */
-void members_move_forget(struct members *members, uint64_t node_id);
-/* NULL: the configuration's address. Borrowed until the next change. */
-const char *members_address(const struct members *members, uint64_t node_id);
 
 /* COMMAND_PLACEMENT: set the named fields, keep the rest. 0 or ERR_REMOVED. */
 int members_place(struct members *members, const struct placement *placement) MUST_CHECK;
-/* The node is no longer a member. */
-void members_place_forget(struct members *members, uint64_t node_id);
 /* The node's placement; defaults where nothing was set. */
 struct placement members_placement(const struct members *members, uint64_t node_id);
 

@@ -303,8 +303,6 @@ void state_configured(struct state *state, uint64_t index, const struct member *
             members_remove(&state->members, node_id);
             state->machine->ops->removed(state->machine, node_id);
             sessions_removed(&state->sessions, node_id);
-            members_move_forget(&state->members, node_id);
-            members_place_forget(&state->members, node_id);
         }
     }
     members_reached(&state->members, after, after_count);
@@ -324,7 +322,9 @@ bool state_member_removed(const struct state *state, uint64_t node_id)
 
 const char *state_member_address(const struct state *state, uint64_t node_id)
 {
-    return members_address(&state->members, node_id);
+    const struct member_move *row = node_rows_find(&state->members.moves, node_id);
+
+    return row != NULL ? row->address : NULL;
 }
 
 uint64_t state_member_moves(const struct state *state)

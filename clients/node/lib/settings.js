@@ -175,65 +175,75 @@ function authorities(file) {
     }
 }
 
-const TOKEN_LOOK_MS = 1000; // how often it is seen whether the file of the token has changed
+const LOOK_MS = 1000; // how often it is seen whether a file has changed
+
+/** What is read of files, again once one has changed; while that fails, as one may be written at this
+ * moment, what was read last holds. */
+class Watched {
+    #files;
+    #read;
+    #seen;
+    #now;
+    #lookedMs = performance.now();
+
+    constructor(files, read) {
+        this.#files = files.filter((file) => typeof file === "string");
+        this.#read = read;
+        this.#seen = this.#marks();
+        this.#now = read();
+    }
+
+    /** The same object until a file has changed. */
+    current() {
+        const now = performance.now();
+        if (now - this.#lookedMs >= LOOK_MS) {
+            this.#lookedMs = now;
+            const marks = this.#marks();
+            if (marks !== this.#seen) {
+                try {
+                    this.#now = this.#read();
+                    this.#seen = marks;
+                } catch {
+                    // it is tried again
+                }
+            }
+        }
+        return this.#now;
+    }
+
+    #marks() {
+        return this.#files.map((file) => {
+            const known = statSync(file, { throwIfNoEntry: false });
+            return known === undefined ? "none" : `${known.ino} ${known.size} ${known.mtimeMs}`;
+        }).join();
+    }
+}
 
 const TOKEN_RULE = "1 to 1024 printable ASCII characters without a space";
 
 const isToken = (text) => typeof text === "string" && /^[\x21-\x7e]{1,1024}$/.test(text);
 
-/** Of a file: another text once it has changed. */
-const mark = ({ ino, size, mtimeMs }) => `${ino} ${size} ${mtimeMs}`;
-
-/** What is sent as the bearer token: the one given, or the line of a file. The file is read again
- * once it has changed; while there is no token in it, the last one is sent. */
-class Token {
-    #text;
-    #file;
-    #seen = "";
-    #lookedMs = performance.now();
-
-    constructor(token, file) {
-        if (token !== undefined && !isToken(token)) {
-            throw badSetting("token", token, TOKEN_RULE);
-        }
-        this.#text = token;
-        this.#file = file;
-        if (file === undefined) {
-            return;
-        }
-        if (token !== undefined) {
-            throw badSetting("tokenFile", file, "given without token");
-        }
-        try {
-            this.#read();
-        } catch (error) {
-            throw badSetting("tokenFile", file, `a file with a token (${error.message})`);
-        }
+/** What is sent as the bearer token: the one given, or the line of a file. */
+function tokenOf(token, file) {
+    if (token !== undefined && !isToken(token)) {
+        throw badSetting("token", token, TOKEN_RULE);
     }
-
-    current() {
-        const now = performance.now();
-        if (this.#file !== undefined && now - this.#lookedMs >= TOKEN_LOOK_MS) {
-            this.#lookedMs = now;
-            try {
-                this.#read();
-            } catch {
-                // it may be written at this moment
-            }
-        }
-        return this.#text;
+    if (file === undefined) {
+        return new Watched([], () => token);
     }
-
-    #read() {
-        const seen = mark(statSync(this.#file));
-        if (seen !== this.#seen) {
-            const text = readFileSync(this.#file, "utf8").trim();
+    if (token !== undefined) {
+        throw badSetting("tokenFile", file, "given without token");
+    }
+    try {
+        return new Watched([file], () => {
+            const text = readFileSync(`${file}`, "utf8").trim();
             if (!isToken(text)) {
                 throw new Error(`what is in it is not ${TOKEN_RULE}`);
             }
-            this.#text = text;
-            this.#seen = seen;
-        }
+            return text;
+        });
+    } catch (error) {
+        throw badSetting("tokenFile", file, `a file with a token (${error.message})`);
     }
 }
 
@@ -252,52 +262,10 @@ function ownCertificate(set) {
     }
 }
 
-/** Whom a client trusts, and what it shows. The files are read again once one has changed; while
- * they do not fit together, what was read last holds. */
-class Trust {
-    #set;
-    #secure;
-    #seen;
-    #now;
-    #lookedMs = performance.now();
-
-    constructor(set, secure) {
-        this.#set = set;
-        this.#secure = secure;
-        this.#seen = this.#marks();
-        this.#now = this.#read();
-    }
-
-    /** {ca, cert, key}: the same object until a file has changed. */
-    current() {
-        const now = performance.now();
-        if (now - this.#lookedMs >= TOKEN_LOOK_MS) {
-            this.#lookedMs = now;
-            const marks = this.#marks();
-            if (marks !== this.#seen) {
-                try {
-                    this.#now = this.#read();
-                    this.#seen = marks;
-                } catch {
-                    // one may be written at this moment
-                }
-            }
-        }
-        return this.#now;
-    }
-
-    #read() {
-        return { ca: this.#secure ? authorities(this.#set.caFile) : undefined,
-            ...ownCertificate(this.#set) };
-    }
-
-    #marks() {
-        return [this.#set.caFile, this.#set.certFile, this.#set.keyFile].map((file) => {
-            const known = typeof file === "string"
-                ? statSync(file, { throwIfNoEntry: false }) : undefined;
-            return known === undefined ? "none" : mark(known);
-        }).join();
-    }
+/** Whom a client trusts, and what it shows: {ca, cert, key}. */
+function trustOf(set, secure) {
+    return new Watched([set.caFile, set.certFile, set.keyFile],
+        () => ({ ca: secure ? authorities(set.caFile) : undefined, ...ownCertificate(set) }));
 }
 
 /** Where the program names no cluster, the environment does, and says who is asking. */
@@ -345,9 +313,9 @@ export function makeSettings(given = {}) {
     if (typeof set.discover !== "boolean") {
         throw badSetting("discover", set.discover, "true or false");
     }
-    set.token = new Token(set.token, set.tokenFile);
+    set.token = tokenOf(set.token, set.tokenFile);
     const secure = [...set.endpoints, ...set.adminEndpoints].some((one) => one.secure);
-    set.trust = new Trust({ ...set }, secure || set.caFile !== undefined);
+    set.trust = trustOf({ ...set }, secure || set.caFile !== undefined);
     whole("connectMs", set.connectMs, 1, MS_MAX);
     whole("attemptMs", set.attemptMs, 1, MS_MAX);
     whole("deadlineMs", set.deadlineMs, 1, MS_MAX);

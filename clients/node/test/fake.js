@@ -55,7 +55,6 @@ export class Cluster {
     tags = new Map([["order", 1n], ["other", 1n]]);
     strict = new Map([["invoice", 1n]]);
     split = 1; // answers in so many ranges
-    steps = new Map(); // tag: its ids are so far apart
     keys = new Map();
     workers = new Map(); // name: {id, epoch, until, released}
     shapes = new Map(); // tag: what is put before its numbers
@@ -115,10 +114,6 @@ export class Cluster {
             return reply(400, { code: "bad_request", message: `tag ${tag} has a shape, so its ids ` +
                 "are texts: format=range needs as=number" });
         }
-        const step = this.steps.get(tag) ?? 1n;
-        if (step > 1n && request.options.stepped !== "1") {
-            return refusal(400, "stepped");
-        }
         const key = request.headers["idempotency-key"];
         if (key !== undefined) {
             if (table === this.tags) {
@@ -135,11 +130,6 @@ export class Cluster {
         }
         const headers = node.generation === undefined ? []
             : [`Leafd-Generation: ${node.generation}`];
-        if (step > 1n) {
-            const first = table.get(tag);
-            table.set(tag, first + count * step);
-            return reply(200, `${first} ${first + (count - 1n) * step} ${step}\n`, ...headers);
-        }
         if (asTexts) {
             table.set(tag, table.get(tag) + count);
             return this.#texts(tag, table.get(tag) - count, count);

@@ -1,16 +1,13 @@
-// What a source holds, and for how long: age, generation, steps; the second request; events.
+// What a source holds, and for how long: age, generation; events.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FakeClient, LeafdError } from "../lib/index.js";
-import { answers, closes, hangs, refusal } from "./fake.js";
-import { Stopwatch, clusterTest, failure, take, waitFor } from "./help.js";
+import { closes } from "./fake.js";
+import { clusterTest, failure, take, waitFor } from "./help.js";
 
 const generations = (cluster, ...numbers) =>
     cluster.nodes.forEach((node, at) => (node.generation = numbers[at] ?? numbers[0]));
-
-/** The node that was asked last. */
-const used = (cluster) => cluster.log.at(-1).node;
 
 clusterTest("a range is dropped at its age by itself", 1, async (cluster, open) => {
     const client = open({ maxAgeMs: 2000 });
@@ -59,95 +56,6 @@ clusterTest("held ranges of an older generation are dropped", 1, async (cluster,
     }
 });
 
-clusterTest("an answer of an older generation is asked anew elsewhere", 3,
-    async (cluster, open) => {
-        generations(cluster, 7);
-        const client = open();
-        const source = client.segment("order");
-        await source.nextRange(10);
-        used(cluster).generation = 6;
-        const first = cluster.nodes.indexOf(used(cluster));
-        assert.equal((await source.nextRange(10)).first, 21n);
-        const asked = () => cluster.log.map(({ node }) =>
-            (cluster.nodes.indexOf(node) - first + 3) % 3);
-        assert.deepEqual(asked(), [0, 0, 1]);
-        assert.equal(client.stats().burnt, 10);
-        generations(cluster, 6);
-        const error = await failure(() => source.nextRange(10, { deadlineMs: 2000 }));
-        assert.equal(error.code, "unreachable");
-        assert.match(error.message, /generation 6/);
-        assert.deepEqual(asked().slice(3, 9), [1, 2, 0, 1, 2, 0]);
-        assert.ok(cluster.log[6].request.at - cluster.log[5].request.at >= 10); // a round, a wait
-        assert.equal(client.stats().ids_segment, 20);
-    });
-
-clusterTest("ids a step apart", 1, async (cluster, open) => {
-    cluster.steps.set("order", 3n).set("invoice", 5n);
-    const client = open();
-    const source = client.segment("order");
-    assert.deepEqual(await take(source, 500),
-        Array.from({ length: 500 }, (_, n) => BigInt(3 * n + 1)));
-    assert.deepEqual(cluster.log.slice(0, 2).map(({ request }) => request.target.split("?")[1]),
-        ["count=100&format=range", "count=100&format=range&stepped=1"]);
-    assert.ok(cluster.log.slice(1).every(({ request }) => request.options.stepped === "1"));
-    const { first, last, increment } = await source.nextRange(4);
-    assert.deepEqual([last - first, increment], [9n, 3n]);
-    const strict = client.strict("invoice");
-    assert.deepEqual(await strict.nextMany(2), [1n, 6n]);
-    assert.equal(await strict.next(), 11n);
-    cluster.nodes[0].faults = [answers(refusal(400, "stepped"))];
-    assert.equal((await failure(() => source.nextRange(4))).code, "stepped");
-});
-
-clusterTest("a second node is asked while a caller waits for the first", 3,
-    async (cluster, open) => {
-        const client = open();
-        await client.segment("order").nextRange(1); // which has no second request
-        const slow = used(cluster);
-        slow.always = hangs;
-        const watch = new Stopwatch();
-        assert.equal(await client.segment("order").next(), 102n);
-        watch.checkBelow(5000);
-        const { hedges, failovers } = client.stats();
-        assert.deepEqual([hedges, failovers], [1, 1]);
-        assert.notEqual(used(cluster), slow);
-    });
-
-for (const kind of ["strict", "texts"]) {
-    clusterTest(`a second node is asked for ids by a key: ${kind}`, 3, async (cluster, open) => {
-        const client = open();
-        const source = client[kind]("invoice");
-        await client.segment("order").nextRange(1); // which has no second request
-        used(cluster).faults = [hangs];
-        const watch = new Stopwatch();
-        const got = await source.request(2);
-        watch.checkBelow(5000);
-        assert.ok(got.replayed);
-        assert.deepEqual(got.texts ?? [`${got.first}`, `${got.last}`], ["1", "2"]);
-        const keys = cluster.log.map(({ request }) => request.headers["idempotency-key"]);
-        assert.ok(keys.length === 3 && keys[1] === keys[2]);
-        const { hedges, failovers, ids_strict: ids } = client.stats();
-        assert.deepEqual([hedges, failovers, ids], [1, 1, 2]);
-    });
-}
-
-clusterTest("texts without a key have no second request, and one node has none", 3,
-    async (cluster, open) => {
-        const late = ({ answer, socket }) => setTimeout(() => socket.write(answer()), 300);
-        const client = open({ connectMs: 50 });
-        const texts = client.texts("order");
-        await texts.next(); // by a key, which is refused
-        cluster.faultAll(late);
-        const before = client.stats().hedges;
-        assert.equal(await texts.next(), "2");
-        assert.equal(client.stats().hedges, before);
-        const alone = open({ connectMs: 50, endpoints: cluster.urls[0] });
-        cluster.nodes.forEach((node) => (node.always = late));
-        await alone.segment("order").next();
-        await alone.strict("invoice").next();
-        assert.equal(alone.stats().hedges, 0);
-    });
-
 clusterTest("events", 3, async (cluster, open) => {
     const client = open();
     const told = [];
@@ -179,18 +87,6 @@ clusterTest("gauges", 1, async (cluster, open) => {
     assert.deepEqual([...rangeAgeMs.keys()], ["order", "other"]);
     assert.ok(windowEndMs.get("me") > Date.now());
     assert.match(client.statsText(), /^leafd_client_ids_left\{tag="order"\} 198$/m);
-});
-
-clusterTest("a closed source gives no ids, and its client goes on", 1, async (cluster, open) => {
-    const client = open();
-    const [strict, texts] = [client.strict("invoice"), client.texts("order")];
-    assert.equal(await strict.next(), 1n);
-    await strict.close();
-    await texts.close();
-    for (const call of [() => strict.next(), () => texts.next(), () => texts.decode("1")]) {
-        assert.equal((await failure(call)).code, "closed");
-    }
-    assert.equal(await client.strict("invoice").next(), 2n);
 });
 
 test("the fake for programs' tests", async () => {

@@ -96,11 +96,3 @@ clusterTest("a quota is waited for", 3, async (cluster, open) => {
     const [one, two] = cluster.log;
     assert.ok(one.node === two.node && two.request.at - one.request.at >= 990);
 });
-
-clusterTest("Retry-After is kept", 3, async (cluster, open) => {
-    cluster.faultAll(answers(refusal(503, "overloaded", "Retry-After: 1")));
-    assert.equal(await open().segment("order").next(), 1n);
-    assert.equal(new Set(cluster.log.slice(0, 3).map(({ node }) => node)).size, 3);
-    assert.equal(cluster.log.length, 4);
-    assert.ok(cluster.log[3].request.at - cluster.log[2].request.at >= 990);
-});

@@ -1,7 +1,7 @@
 // Ids as texts, and back: of shaped tags and of others.
 
 import assert from "node:assert/strict";
-import { answers, loses, reply } from "./fake.js";
+import { loses } from "./fake.js";
 import { clusterTest, failure } from "./help.js";
 
 function shape(cluster) {
@@ -62,38 +62,6 @@ clusterTest("decode", 1, async (cluster, open) => {
         assert.equal((await failure(() => source.decode(text))).code, "bad_setting");
     }
     assert.equal(cluster.log.length, 3);
-});
-
-clusterTest("a source of numbers says what gives texts", 1, async (cluster, open) => {
-    const client = open({ endpoints: shape(cluster).urls });
-    for (const source of [client.segment("order"), client.strict("invoice")]) {
-        const error = await failure(() => source.next());
-        assert.deepEqual([error.code, error.status], ["bad_request", 400]);
-        assert.match(error.message, /; use texts\(\) of the client$/);
-    }
-});
-
-const NO_TEXTS = ["", "A1\n", "A1\nA2", "A1\nA2\nA3\n", "A1\n\n", "A1\nA 2\n", "A1\né\n", "A1\nA\0\n",
-    "A1\r\nA2\r\n", `A1\n${"x".repeat(131)}\n`, `A1\n${"x".repeat(100000)}\n`];
-clusterTest("what is no text", 1, async (cluster, open) => {
-    const client = open();
-    for (const body of NO_TEXTS) {
-        cluster.nodes[0].always = answers(reply(200, body));
-        const error = await failure(() => client.texts("order").nextMany(2));
-        assert.deepEqual([error.code, error.status], ["bad_answer", 200], body.slice(0, 100));
-    }
-    assert.equal(client.stats().ids_strict, 0);
-});
-
-const NO_IDS = ["7", "[]", "null", "{", { id: 7, granted: true }, { id: "-7", granted: true },
-    { id: "7" }, { id: "9223372036854775808", granted: true }];
-clusterTest("what is no id of a text", 1, async (cluster, open) => {
-    const client = open();
-    for (const body of NO_IDS) {
-        cluster.nodes[0].always = answers(reply(200, body));
-        const error = await failure(() => client.texts("order").decode("A7"));
-        assert.equal(error.code, "bad_answer", JSON.stringify(body));
-    }
 });
 
 clusterTest("bounds", 1, async (cluster, open) => {

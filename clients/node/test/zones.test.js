@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { Discovery } from "../lib/discovery.js";
 import { Door } from "../lib/door.js";
 import { addressOf } from "../lib/settings.js";
-import { answers, closes, refusal, reply } from "./fake.js";
+import { answers, refusal, reply } from "./fake.js";
 import { clusterTest, failure, take, waitFor } from "./help.js";
 
 /** Nodes 0 and 1 are of zone a, 2 and 3 of zone b; rows: what the listing has of each */
@@ -20,88 +20,8 @@ function zones(cluster) {
     return rows;
 }
 
-/** The number of the node that gives the client an id. */
-async function used(cluster, client) {
-    await client.segment("order").nextRange(1); // which has no second request
-    return cluster.nodes.indexOf(cluster.log.findLast(({ request }) =>
-        request.path.includes("/get/")).node);
-}
-
 const asked = (cluster, node, path) => cluster.log.filter((one) =>
     one.node === cluster.nodes[node] && one.request.path.includes(path)).length;
-
-clusterTest("its own zone is asked from the first call on", 4, async (cluster, open) => {
-    zones(cluster);
-    const seen = new Set();
-    for (let turn = 0; turn < 20; turn++) {
-        const client = open({ endpoints: cluster.urls.slice(0, 2), zone: "b" });
-        const node = await used(cluster, client);
-        for (let n = 0; n < 5; n++) {
-            assert.equal(await used(cluster, client), node);
-        }
-        seen.add(node);
-        assert.equal(client.stats().requests, 6);
-        assert.equal(client.stats().failovers, 0);
-    }
-    assert.deepEqual([...seen].sort(), [2, 3]);
-});
-
-clusterTest("it begins by weight", 4, async (cluster, open) => {
-    const rows = zones(cluster);
-    rows[0].weight = 1000;
-    rows[1].weight = 1;
-    rows[2].weight = 0;
-    const times = [0, 0, 0, 0];
-    for (let turn = 0; turn < 20; turn++) {
-        times[await used(cluster, open({ zone: "a" }))]++;
-    }
-    assert.ok(times[0] > times[1], `${times}`);
-    assert.equal(times[2] + times[3], 0);
-});
-
-clusterTest("another zone is asked once its own is gone, and it moves back", 4,
-    async (cluster, open) => {
-        const rows = zones(cluster);
-        const client = open({ zone: "a" }); // none of whose nodes has to prove itself
-        const events = [];
-        client.on("event", ({ kind, from, to }) => events.push([kind, from, to]));
-        const works = cluster.nodes.map(({ always }) => always);
-        const first = await used(cluster, client);
-        cluster.nodes[first].always = closes;
-        assert.equal(await used(cluster, client), 1 - first);
-        assert.equal(asked(cluster, 2, "/get/") + asked(cluster, 3, "/get/"), 0);
-        cluster.nodes[1 - first].always = closes;
-        assert.ok(await used(cluster, client) >= 2);
-        cluster.nodes[0].always = works[0];
-        await waitFor(async () => await used(cluster, client) === 0);
-        const { url } = cluster.nodes[0];
-        assert.ok(events.some(([kind, , to]) => kind === "failover" && to === url));
-        rows[0].state = "drained"; // it has no work any more
-        cluster.nodes[1].always = works[1];
-        await waitFor(async () => await used(cluster, client) === 1);
-    });
-
-clusterTest("an older server is asked once", 4, async (cluster, open) => {
-    const client = open({ endpoints: cluster.urls.slice(2), zone: "a" });
-    for (let n = 0; n < 5; n++) {
-        assert.ok(await used(cluster, client) >= 2);
-    }
-    assert.equal(asked(cluster, 2, "/api/nodes"), 1);
-    assert.equal(asked(cluster, 3, "/api/nodes"), 1);
-});
-
-clusterTest("what is no listing does no harm", 4, async (cluster, open) => {
-    const rows = zones(cluster);
-    rows[0].http_address = null; // this node has none
-    assert.equal(await used(cluster, open({ endpoints: cluster.urls[2], zone: "a" })), 1);
-    for (const [name, value] of [["weight", 1001], ["weight", "1"], ["state", "odd"],
-        ["id", "2"], ["http_address", "127.0.0.1:1/x"]]) {
-        const right = rows[1][name];
-        rows[1][name] = value;
-        assert.ok(await used(cluster, open({ endpoints: cluster.urls[2], zone: "a" })) >= 2);
-        rows[1][name] = right;
-    }
-});
 
 test("a record of an SRV name that is listed is one node, of its tier", () => {
     const srv = addressOf("http+srv://_leafd._tcp.example");
@@ -118,27 +38,6 @@ test("a record of an SRV name that is listed is one node, of its tier", () => {
     for (const bad of ["http+srv://a:80", "http+srv://", "srv://a", "http+srv://a/b"]) {
         assert.equal(addressOf(bad), undefined);
     }
-});
-
-clusterTest("a node of another cluster is never asked for ids", 4, async (cluster, open) => {
-    const rows = zones(cluster);
-    cluster.nodes[1].always = answers(reply(200, { self: 2, nodes: [{ ...rows[2],
-        http_address: "10.9.9.9:8080" }, rows[1]] }));
-    rows[0].zone = "b";
-    const client = open({ endpoints: cluster.urls[2], zone: "a" });
-    for (let n = 0; n < 5; n++) {
-        await used(cluster, client);
-    }
-    assert.equal(asked(cluster, 1, "/get/"), 0);
-    assert.ok(asked(cluster, 1, "/api/nodes") > 0);
-});
-
-clusterTest("worker ids are asked where snowflakes are made", 4, async (cluster, open) => {
-    const rows = zones(cluster);
-    rows[0].snowflake = rows[1].snowflake = false;
-    await open({ endpoints: cluster.urls[0], zone: "a" }).snowflake().next();
-    assert.equal(asked(cluster, 0, "/workers") + asked(cluster, 1, "/workers"), 0);
-    assert.ok(asked(cluster, 2, "/workers") + asked(cluster, 3, "/workers") > 0);
 });
 
 clusterTest("a second request stays in the zone", 4, async (cluster, open) => {

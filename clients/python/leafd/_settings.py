@@ -6,7 +6,7 @@ import os
 import re
 import ssl
 import time
-from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Callable, Generic, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 from urllib.parse import urlsplit
 
 from ._errors import LeafdError, bad_setting
@@ -22,7 +22,9 @@ WINDOW_MAX_MS = AGE_MAX_MS = 86400000
 
 HOST_MAX = 253
 
-TOKEN_LOOK_S = 1.0  # how often it is seen whether the file of the token has changed
+LOOK_S = 1.0  # how often it is seen whether a file has changed
+
+Read = TypeVar("Read")
 
 _HOST = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
@@ -70,82 +72,64 @@ def _is_token(text: object) -> bool:
     return isinstance(text, str) and re.fullmatch(r"[\x21-\x7e]{1,1024}", text) is not None
 
 
-def _mark(path: str) -> Tuple[int, int, int]:
-    """Another one once the file has changed."""
-    known = os.stat(path)
-    return known.st_ino, known.st_size, known.st_mtime_ns
+class Watched(Generic[Read]):
+    """What is read of files, again once one has changed; while that fails, as one may be written at
+    this moment, what was read last holds."""
 
-
-class Token:
-    """What is sent as the bearer token: the one given, or the line of a file. The file is read again
-    once it has changed; while there is no token in it, the last one is sent."""
-
-    def __init__(self, token: Optional[str], path: Optional[str]) -> None:
-        self._path = path
-        if token is not None and not _is_token(token):
-            raise bad_setting("token", token, _TOKEN_RULE)
-        self._text = token
-        self._seen: Optional[Tuple[int, int, int]] = None
-        self._looked = time.monotonic()
-        if path is None:
-            return
-        if token is not None:
-            raise bad_setting("token_file", path, "given without token")
-        try:
-            self._read(path)
-        except (OSError, TypeError, ValueError) as error:
-            raise bad_setting("token_file", path, f"a file with a token ({error})") from None
-
-    def current(self) -> Optional[str]:
-        now = time.monotonic()
-        if self._path is not None and now - self._looked >= TOKEN_LOOK_S:
-            self._looked = now
-            try:
-                self._read(self._path)
-            except (OSError, ValueError):
-                pass  # it may be written at this moment
-        return self._text
-
-    def _read(self, path: str) -> None:
-        seen = _mark(path)
-        if seen != self._seen:
-            with open(path, encoding="utf-8") as file:
-                text = file.read(4096).strip()
-            if not _is_token(text):
-                raise ValueError(f"what is in it is not {_TOKEN_RULE}")
-            self._text, self._seen = text, seen
-
-
-class Tls:
-    """Whom a client trusts, and what it shows. The files are read again once one has changed; while
-    they do not fit together, what was read last holds."""
-
-    def __init__(self, *files: Optional[str]) -> None:
+    def __init__(self, files: Sequence[Optional[str]], read: Callable[[], Read]) -> None:
         self._files = files
+        self._read = read
         self._seen = self._marks()
-        self._context = tls_context(*files)
+        self._now = read()
         self._looked = time.monotonic()
 
-    def current(self) -> ssl.SSLContext:
+    def current(self) -> Read:
         now = time.monotonic()
-        if now - self._looked >= TOKEN_LOOK_S:
+        if self._files and now - self._looked >= LOOK_S:
             self._looked = now
             marks = self._marks()
             if marks != self._seen:
                 try:
-                    self._context, self._seen = tls_context(*self._files), marks
-                except LeafdError:
-                    pass  # one may be written at this moment
-        return self._context
+                    self._now, self._seen = self._read(), marks
+                except (OSError, ValueError, LeafdError):
+                    pass  # it is tried again
+        return self._now
 
     def _marks(self) -> List[Optional[Tuple[int, int, int]]]:
         marks: List[Optional[Tuple[int, int, int]]] = []
         for path in self._files:
             try:
-                marks.append(_mark(path or ""))
+                known = os.stat(path or "")
+                marks.append((known.st_ino, known.st_size, known.st_mtime_ns))
             except (OSError, TypeError, ValueError):
                 marks.append(None)
         return marks
+
+
+Tls = Watched[ssl.SSLContext]  # whom a client trusts, and what it shows
+
+
+def token_of(token: Optional[str], path: Optional[str]) -> Watched[Optional[str]]:
+    """What is sent as the bearer token: the one given, or the line of a file."""
+    if token is not None and not _is_token(token):
+        raise bad_setting("token", token, _TOKEN_RULE)
+    if path is None:
+        return Watched((), lambda: token)
+    if token is not None:
+        raise bad_setting("token_file", path, "given without token")
+    known = path
+
+    def read() -> str:
+        with open(known, encoding="utf-8") as file:
+            text = file.read(4096).strip()
+        if not _is_token(text):
+            raise ValueError(f"what is in it is not {_TOKEN_RULE}")
+        return text
+
+    try:
+        return Watched((path,), read)
+    except (OSError, TypeError, ValueError) as error:
+        raise bad_setting("token_file", path, f"a file with a token ({error})") from None
 
 
 class Settings(NamedTuple):
@@ -153,8 +137,8 @@ class Settings(NamedTuple):
 
     endpoints: List[Address]
     admin_endpoints: List[Address]
-    token: Token
-    tls: Optional["Tls"]
+    token: Watched[Optional[str]]
+    tls: Optional[Tls]
     zone: Optional[str]
     discover: bool
     connect_ms: int
@@ -289,10 +273,11 @@ def make(endpoints: Union[str, Sequence[str], None],
     admin = ids if admin_endpoints is None else addresses("admin_endpoints", admin_endpoints)
     secure = any(one.secure for one in ids + admin)
     files = (ca_file, cert_file, key_file)
-    tls = Tls(*files) if secure or files != (None, None, None) else None
+    secure = secure or files != (None, None, None)
+    tls = Watched(files, lambda: tls_context(*files)) if secure else None
     low = whole("min_count", min_count, 1, COUNT_MAX)
     return Settings(
-        ids, admin, Token(token, token_file), tls,
+        ids, admin, token_of(token, token_file), tls,
         None if zone is None else text_name("zone", zone),
         zone is not None if discover is None else discover,
         whole("connect_ms", connect_ms, 1, MS_MAX), whole("attempt_ms", attempt_ms, 1, MS_MAX),

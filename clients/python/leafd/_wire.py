@@ -38,11 +38,12 @@ def start(thread: threading.Thread) -> None:
 
 
 def wait_until(cond: threading.Condition, until: float) -> None:
-    """For news until then. Where this comes late, the program stood still: the other threads have a
-    moment to read what came meanwhile."""
-    if not cond.wait(max(0.0, until - time.monotonic())) and \
-            time.monotonic() > until + STOOD_STILL_S:
-        cond.wait(STOOD_STILL_S)
+    """For news until then. Where this comes late, the program stood still: the other threads have as
+    long again, half a second at most, to read what came meanwhile."""
+    if not cond.wait(max(0.0, until - time.monotonic())):
+        late_s = time.monotonic() - until
+        if late_s > STOOD_STILL_S:
+            cond.wait(min(late_s, 0.5))
 
 
 def _left(until: float) -> float:

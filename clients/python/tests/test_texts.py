@@ -74,33 +74,6 @@ def test_decode(shaped, open_client):
     assert len(shaped.log) == 3
 
 
-def test_a_source_of_numbers_says_what_gives_texts(shaped, open_client):
-    client = open_client(shaped)
-    for call in (client.segment("order").next, client.strict("invoice").next):
-        error = failure(call)
-        assert (error.code, error.status) == ("bad_request", 400)
-        assert error.message.endswith("; use texts() of the client")
-
-
-@pytest.mark.parametrize("body", [
-    b"", b"A1\n", b"A1\nA2", b"A1\nA2\nA3\n", b"A1\n\n", b"A1\nA 2\n", b"A1\n\xc3\xa9\n", b"A1\nA\0\n",
-    b"A1\r\nA2\r\n", b"A1\n" + b"x" * 131 + b"\n", b"A1\n" + b"x" * 100000 + b"\n"])
-def test_what_is_no_text(cluster, open_client, body):
-    cluster.nodes[0].always = fake.answers(fake.reply(200, body))
-    client = open_client(cluster)
-    error = failure(client.texts("order").next_many, 2)
-    assert (error.code, error.status) == ("bad_answer", 200) and len(error.message) < 500
-    assert client.stats()["ids_strict"] == 0
-
-
-@pytest.mark.parametrize("body", [
-    b"7", b"[]", {"id": 7, "granted": True}, {"id": "-7", "granted": True}, {"id": "7"},
-    {"id": "9223372036854775808", "granted": True}, b"[" * 60000])
-def test_what_is_no_id_of_a_text(cluster, open_client, body):
-    cluster.nodes[0].always = fake.answers(fake.reply(200, body))
-    assert failure(open_client(cluster).texts("order").decode, "A7").code == "bad_answer"
-
-
 def test_bounds(cluster, open_client):
     client = open_client(cluster)
     source = client.texts("other")

@@ -17,6 +17,7 @@
  * that one can wake up and do all that it has to do, after as many as this. */
 #define LOOKS 40
 #define LOOKS_LONG 500
+#define STOP_US 2000 /* or so long: a look takes 50 ms where many wait for a processor */
 #define PLACES_MAX 12
 
 /* --- yielding --- */
@@ -31,6 +32,7 @@ void yield_at(const char *place)
 {
     static _Thread_local struct prng prng;
     unsigned looks = LOOKS;
+    uint64_t began_us;
     uint64_t until;
 
     (void)place;
@@ -49,8 +51,10 @@ void yield_at(const char *place)
         looks = LOOKS_LONG;
         until += PLACES_MAX;
     }
+    began_us = clock_now_us(clock_system());
     for (unsigned i = 0; i < looks; i++) {
-        if (atomic_load_explicit(&places_passed, memory_order_relaxed) >= until) {
+        if (atomic_load_explicit(&places_passed, memory_order_relaxed) >= until ||
+            clock_now_us(clock_system()) - began_us > STOP_US) {
             return;
         }
         (void)sched_yield();

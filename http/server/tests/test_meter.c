@@ -430,6 +430,7 @@ static void test_input(void **state)
     struct conn_meter meter;
     struct metered one = {0};
     struct metered other = {0};
+    struct http_client client = {0};
 
     (void)state;
     of_node.input_bytes = 32 * MIB;
@@ -444,6 +445,9 @@ static void test_input(void **state)
     assert_ptr_equal(TAILQ_FIRST(&meter.inputs), &one);
     meter_input_step(&meter, &one);
     assert_ptr_equal(TAILQ_FIRST(&meter.inputs), &other);
+    (void)meter_body(&meter, &other, &client, LIMIT_HTTP_BODY_STEP_BYTES, 0); /* a step, too */
+    assert_ptr_equal(TAILQ_FIRST(&meter.inputs), &one);
+    meter_body_free(&meter, &other, &client);
     assert_true(keeps(&meter, &other, 513, false));
     assert_false(keeps(&meter, &other, 513, false)); /* one that does not grow is spared */
     assert_true(meter_input_is_over(&meter));
@@ -679,10 +683,13 @@ static void test_slow_links_are_no_offence(void **state)
 static void test_while_output_is_short(void **state)
 {
     const uint64_t wanted = (uint64_t)MIN_PER_S * LIMIT_HTTP_SHORT_RATE;
+    struct rate rate;
 
     (void)state;
     assert_int_equal(read_at(wanted, 1000, 1 << 20, true), RATE_OK);
     assert_int_equal(read_at(wanted - 1, 1, LIMIT_HTTP_HELD_BYTES, true), RATE_SLOW_WHILE_SHORT);
+    rate_begin(&rate, 0, 0); /* sooner it cannot be said */
+    assert_int_equal(rate_check(&rate, &rule, 0, 999, true, 1 << 20, true), RATE_OK);
     /* Who holds little may be slow all the same. */
     assert_int_equal(read_at(MIN_PER_S, 1000, LIMIT_HTTP_HELD_BYTES - 1, true), RATE_OK);
     assert_int_equal(read_at(190 << 10, 1, 1 << 20, true), RATE_SLOW_WHILE_SHORT);

@@ -122,6 +122,9 @@ static void test_the_log_keeps_what_comes_behind_a_snapshot(void **state)
     uint64_t given = give_one(&leader);
 
     (void)state;
+    snapshot_send(&leader.driver.transfers, 3, 40, leader.driver.applier.durable.index);
+    bench_disk_run(&leader); /* another peer's changes nothing of it */
+    driver_link_changed(&leader.driver, 3, false);
     append_many(&leader, 50); /* it has a while to take it in, and to ask for them */
     leader.clock.now_ms += LIMIT_SNAPSHOT_MS - 1;
     append_many(&leader, 20);

@@ -409,6 +409,16 @@ static int redis_scan(const struct database *database, struct buf *gets, struct 
     return 0;
 }
 
+/* The next line, but for what redis-cli adds to an answer that took half a second: "(0.52s)". */
+static const char *redis_next(const char *line)
+{
+    do {
+        line += strcspn(line, "\n");
+        line += *line != '\0';
+    } while (line[0] == '(' && line[1] >= '0' && line[1] <= '9');
+    return line;
+}
+
 /* Keys and their values. */
 static int redis_read(const struct database *database, struct rows *rows, struct buf *why)
 {
@@ -433,8 +443,7 @@ static int redis_read(const struct database *database, struct rows *rows, struct
             rows_keep(rows, &row);
         }
         name += strcspn(name, "\n") + 1;
-        value += strcspn(value, "\n");
-        value += *value != '\0';
+        value = redis_next(value);
     }
     if (*name != '\0' || *value != '\0') {
         buf_printf(why, "redis-cli did not give one value for each key");

@@ -87,6 +87,18 @@ void id_world_free(struct id_world *world)
     free(world);
 }
 
+int id_world_setup(void **state)
+{
+    *state = id_world_new();
+    return 0;
+}
+
+int id_world_teardown(void **state)
+{
+    id_world_free(*state);
+    return 0;
+}
+
 /* Apply a command, which is then freed; the answer goes to *ret_answer unless that is NULL. */
 static void apply(struct id_world *world, struct buf *command, struct buf *ret_answer)
 {

@@ -39,6 +39,9 @@ struct id_world {
 struct id_world *id_world_new(void);
 /* Requests that are left get ERR_SHUTTING_DOWN. */
 void id_world_free(struct id_world *world);
+/* A test's begin and end, for cmocka. */
+int id_world_setup(void **state);
+int id_world_teardown(void **state);
 
 /* Change the cluster's table; this node hears nothing of it. */
 void id_world_put(struct id_world *world, const char *name, uint32_t step, uint64_t max_id);

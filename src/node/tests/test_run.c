@@ -392,8 +392,10 @@ static void test_order(void **state)
 {
     (void)state;
     configure(NULL, NULL);
+    (void)umask(0);
     assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
+    assert_int_equal(umask(077), 077); /* its files are its own */
     fake = (struct fake){.signal = SIGINT};
     assert_int_equal(run_node(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);

@@ -77,6 +77,7 @@ static void expect_whole(const struct taker *taker, uint64_t node_id, struct bac
         fail();
     }
     assert_int_equal(ret_head->node_id, node_id);
+    assert_string_equal(ret_head->cluster_id, "ring");
 }
 
 static bool has_tag(const struct taker *taker, const char *name)

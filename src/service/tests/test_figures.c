@@ -120,6 +120,35 @@ static void test_links_and_clocks(void **state)
     end(w);
 }
 
+/* Without a leader a node is ready while it has ids. */
+static void test_what_health_sees(void **state)
+{
+    struct world *w = begin();
+    struct ring_node *node = ring_node(&w->ring, ring_follower(&w->ring));
+    uint64_t id = node->replica.context.node_id;
+    struct asked asked;
+
+    (void)state;
+    assert_int_equal(node->ids.health.seen.differs, 0);
+    node->ids.layout.differs = true;
+    ring_make(&w->ring, id, "a", 10);
+    asked_open(&asked, "a");
+    ask(&w->ring, id, &asked, LOOK_MS);
+    ring_run_ms(&w->ring, LOOK_MS);
+    assert_int_equal(node->ids.health.seen.differs, ID_DIFFERS_LAYOUT);
+    assert_int_equal(asked.done, 1);
+    asked_free(&asked);
+    (void)ring_take(&w->ring, id, "a", 1);
+    ring_isolate(&w->ring, id, true);
+    ring_run_ms(&w->ring, LOOK_MS);
+    assert_int_equal(node->ids.health.seen.segments_held, 1);
+    (void)ring_take(&w->ring, id, "a",
+                    (uint32_t)segment_left(&id_table_find(node->ids.table, "a", 1)->buffer));
+    ring_run_ms(&w->ring, LOOK_MS);
+    assert_int_equal(node->ids.health.seen.segments_held, 0);
+    end(w);
+}
+
 /* Also one without worker ids knows by how much its clock is off, and keeps that while it is
  * isolated: cuts end by it. */
 static void test_a_clock_against_the_others(void **state)
@@ -280,6 +309,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roles_terms_and_indexes),
         cmocka_unit_test(test_links_and_clocks),
+        cmocka_unit_test(test_what_health_sees),
         cmocka_unit_test(test_a_clock_against_the_others),
         cmocka_unit_test(test_a_standby_is_a_member_as_any_other),
         cmocka_unit_test(test_how_far_members_lag),

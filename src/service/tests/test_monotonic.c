@@ -520,6 +520,12 @@ static void test_a_sole_node_that_stops_leaves_no_gap(void **state)
     ring_restart(&ring, 1);
     (void)ring_elect(&ring);
     assert_int_equal(take(&ring, 1, 1, NULL), 4);
+    ring_node(&ring, 1)->disk_held = true; /* what cannot be given back is burnt */
+    replica_give_back(&ring_node(&ring, 1)->replica, ring.clock.now_ms + 100);
+    ring_run_ms(&ring, 200);
+    assert_true(counts_of(&ring, 1)->burnt_stop > 0);
+    assert_int_equal(ring_node(&ring, 1)->ids.health.seen.burnt[ID_BURN_STOP],
+                     counts_of(&ring, 1)->burnt_stop);
 }
 
 /* Nobody is there to hand it to: the node goes on as the leader, and monotonic ids with it, also

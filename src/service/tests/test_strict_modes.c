@@ -137,6 +137,37 @@ static void test_a_node_that_is_down_is_waited_for(void **state)
     assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), end);
 }
 
+/* A node reports at once what it holds of a tag, soon after another one as well; what failed it
+ * reports again after a pause. */
+static void test_when_a_node_reports(void **state)
+{
+    RING ring = {0};
+    uint64_t leader = start(&ring);
+    struct recalls *recalls = &ring_node(&ring, ring_follower(&ring))->ids.recalls;
+    uint64_t began_ms;
+
+    (void)state;
+    for (const char *tag = "a\0b\0c\0"; *tag != '\0'; tag += 2) {
+        (void)hold_everywhere(&ring, leader, tag);
+    }
+    strict_mode(&ring, leader, "a", TAG_MODE_STRICT);
+    (void)strict_take(&ring, leader, "a", 1, NULL);
+    began_ms = ring.clock.now_ms;
+    strict_mode(&ring, leader, "b", TAG_MODE_STRICT);
+    (void)strict_take(&ring, leader, "b", 1, NULL);
+    assert_true(ring.clock.now_ms - began_ms < 50);
+    ring_run_ms(&ring, 500);
+    assert_false(recalls->look || timer_is_armed(&recalls->command.pause));
+    ring.lost[FRAME_REQUEST] = true;
+    strict_mode(&ring, leader, "c", TAG_MODE_STRICT);
+    for (unsigned i = 0; !timer_is_armed(&recalls->command.pause); i++) {
+        assert_true(i < 2 * NODE_COMMAND_MS);
+        ring_run_ms(&ring, 1);
+    }
+    ring.lost[FRAME_REQUEST] = false;
+    (void)strict_take(&ring, leader, "c", 1, NULL);
+}
+
 /* More than one command takes. */
 static void test_many_tags_become_strict_at_once(void **state)
 {
@@ -385,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_a_tag_becomes_strict),
         cmocka_unit_test(test_a_node_that_is_cut_off_is_waited_for),
         cmocka_unit_test(test_a_node_that_is_down_is_waited_for),
+        cmocka_unit_test(test_when_a_node_reports),
         cmocka_unit_test(test_many_tags_become_strict_at_once),
         cmocka_unit_test(test_a_strict_tag_goes_back),
         cmocka_unit_test(test_a_strict_tag_goes_back_on_a_node_that_is_behind),

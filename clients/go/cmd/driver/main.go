@@ -511,7 +511,10 @@ func (h *histogram) at(share float64) int64 {
 				return int64(bin)
 			}
 			power := bin/16 - 1
-			return (int64(bin%16)+17)<<power - 1
+			if end := (int64(bin%16)+17)<<power - 1; end < h.most {
+				return end
+			}
+			break
 		}
 	}
 	return h.most

@@ -3,6 +3,9 @@
  */
 #include "src/ctl/net/cluster.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "src/tests/unit/test.h"
 
 #define TOLD "this route is served at the other listener: admin.listen, "
@@ -118,6 +121,30 @@ static void test_other_listeners(void **state)
     learn("10.0.0.1:80", NULL, NULL);
 }
 
+/* --- files --- */
+
+static void test_files_of_another_user(void **state)
+{
+    static const uid_t owners[] = {0, 4711};
+    char path[] = "/tmp/leafctl-XXXXXX";
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_int_equal(write(fd, "token", 5), 5);
+    for (size_t i = 0; i < 2 && geteuid() == 0; i++) {
+        struct settings settings = {0};
+        BUF_LOCAL(why);
+
+        assert_int_equal(fchown(fd, owners[i], 0), 0);
+        settings_set(&settings, SETTING_TOKEN_FILE, path);
+        assert_int_equal(settings_load(&settings, &why), i == 0 ? 0 : ERR_INVALID);
+        assert_true(i == 0 || strstr(buf_text(&why), "belongs to another user (4711)") != NULL);
+        settings_free(&settings);
+    }
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +152,7 @@ int main(void)
         cmocka_unit_test(test_as_many_as_may_be),
         cmocka_unit_test(test_listeners),
         cmocka_unit_test(test_other_listeners),
+        cmocka_unit_test(test_files_of_another_user),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,6 +99,18 @@ void strict_world_free(struct strict_world *world)
     free(world);
 }
 
+int strict_world_setup(void **state)
+{
+    *state = strict_world_new();
+    return 0;
+}
+
+int strict_world_teardown(void **state)
+{
+    strict_world_free(*state);
+    return 0;
+}
+
 struct strict_ask *strict_world_ask(struct strict_world *world, const char *tag, uint32_t count,
                                     const char *key, uint64_t patience_ms)
 {

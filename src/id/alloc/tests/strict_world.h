@@ -44,6 +44,9 @@ struct strict_world {
 struct strict_world *strict_world_new(void);
 /* Batches that are left get ERR_SHUTTING_DOWN. */
 void strict_world_free(struct strict_world *world);
+/* A test's begin and end, for cmocka. */
+int strict_world_setup(void **state);
+int strict_world_teardown(void **state);
 
 /* Submit a request with so much patience; key NULL: none. */
 struct strict_ask *strict_world_ask(struct strict_world *world, const char *tag, uint32_t count,

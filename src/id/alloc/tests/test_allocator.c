@@ -12,18 +12,6 @@
 #include "src/id/tests/id_world.h"
 #include "src/tests/unit/hex.h"
 
-static int setup(void **state)
-{
-    *state = id_world_new();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_world_free(*state);
-    return 0;
-}
-
 /* The size asked for, and how many items the request has. */
 static uint32_t asked(struct id_world *w, size_t at, uint32_t *ret_count)
 {
@@ -451,7 +439,7 @@ static void test_waker_may_come_later(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_world_setup, id_world_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_first_segment_is_published_and_wakes),
         TEST(test_two_segments_then_no_more_room),

@@ -11,18 +11,6 @@
 #include "src/base/prng.h"
 #include "src/id/tests/id_world.h"
 
-static int setup(void **state)
-{
-    *state = id_world_new();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_world_free(*state);
-    return 0;
-}
-
 static bool is_empty(struct id_tag *tag)
 {
     return segment_left(&tag->buffer) == 0;
@@ -462,7 +450,7 @@ static void test_random_life(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_world_setup, id_world_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_unknown_tag_wakes_who_waits),
         TEST(test_deleted_tag_burns_and_wakes),

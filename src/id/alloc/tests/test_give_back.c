@@ -13,18 +13,6 @@
 #include "src/id/codec/command.h"
 #include "src/id/tests/id_world.h"
 
-static int setup(void **state)
-{
-    *state = id_world_new();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_world_free(*state);
-    return 0;
-}
-
 static const struct tag_row *row_of(void *data, const char *name, size_t len)
 {
     return fsm_tag(data, name, len);
@@ -239,7 +227,7 @@ static void test_a_strict_tag_is_learnt_from_a_refusal(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, id_world_setup, id_world_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_the_unused_rest_of_the_top_is_given_back),
         TEST(test_both_slots_are_given_back_in_one_piece),

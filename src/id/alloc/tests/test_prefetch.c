@@ -354,6 +354,9 @@ static void test_the_largest_list(void **state)
     pass(node, 2 * (uint64_t)PREFETCH_KEEP_MS);
     (void)serve(node, "one", 10, 1);
     prefetch_save(node->prefetch, node->time_ms);
+    for (unsigned i = 1; i < LIMIT_LOCAL_LISTS; i++) {
+        assert_true(node->disk[i].len <= 1); /* the version */
+    }
     restart_and_fetch(node);
     assert_int_equal(node->fetched_count, 1);
 }

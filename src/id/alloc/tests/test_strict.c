@@ -12,18 +12,6 @@
 
 #define PATIENCE_MS 1000
 
-static int setup(void **state)
-{
-    *state = strict_world_new();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    strict_world_free(*state);
-    return 0;
-}
-
 static struct strict_ask *ask(struct strict_world *w, const char *tag, uint32_t count)
 {
     return strict_world_ask(w, tag, count, NULL, PATIENCE_MS);
@@ -467,7 +455,7 @@ static void test_freed_only_when_all_is_answered(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, strict_world_setup, strict_world_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_what_waits_goes_into_one_batch_a_turn),
         TEST(test_the_key_goes_along),

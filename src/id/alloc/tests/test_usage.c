@@ -11,18 +11,6 @@
 #include "src/tests/unit/test.h"
 #include "src/id/tests/id_world.h"
 
-static int setup(void **state)
-{
-    *state = id_world_new();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_world_free(*state);
-    return 0;
-}
-
 static void pass_ms(struct id_world *w, uint64_t ms)
 {
     for (uint64_t end_ms = w->now_ms + ms; w->now_ms < end_ms; w->now_ms += 100) {
@@ -251,7 +239,7 @@ static void test_no_tag_no_timer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define TEST(test) cmocka_unit_test_setup_teardown(test, id_world_setup, id_world_teardown)
         TEST(test_one_rate_of_all_modes), TEST(test_a_burst_is_over_at_the_first_look),
         TEST(test_what_is_no_use),        TEST(test_many_tags),
         TEST(test_short_of_its_cover),    TEST(test_short_without_refills),

@@ -17,18 +17,6 @@ struct change {
     struct buf marks;
 };
 
-static int setup(void **state)
-{
-    *state = id_world_new();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_world_free(*state);
-    return 0;
-}
-
 static void begin(struct change *change)
 {
     *change = (struct change){BUF_INIT, BUF_INIT};
@@ -327,7 +315,7 @@ static void test_the_largest_bulk_and_one_more(void **state)
     }
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, id_world_setup, id_world_teardown)
 
 int main(void)
 {

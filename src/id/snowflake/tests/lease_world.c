@@ -456,6 +456,12 @@ void lease_world_free(struct lease_world *world)
     free(world);
 }
 
+void lease_world_over(struct lease_world *world)
+{
+    lease_world_check(world);
+    lease_world_free(world);
+}
+
 /* --- time --- */
 
 /* Peers tell each other their clocks, and one that leads tells the log. */
@@ -593,4 +599,12 @@ void lease_world_settle(struct lease_world *world, uint64_t max_ms)
         ASSERT(world->true_ms < end_ms);
         lease_world_run(world, 10);
     }
+}
+
+struct lease_world *lease_world_served(size_t nodes, uint32_t workers)
+{
+    struct lease_world *world = lease_world_new(nodes, workers);
+
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
+    return world;
 }

@@ -28,6 +28,7 @@
 #define LEASE_WORLD_THRESHOLD_MS 1000
 #define LEASE_WORLD_DISK_MS 2      /* how long a write takes */
 #define LEASE_WORLD_LOG_MS 3       /* how long a command takes */
+#define LEASE_WORLD_SOON_MS 50     /* an acquire and a write */
 #define LEASE_WORLD_REPEAT_MS 1000 /* no answer for so long: it is sent again */
 
 struct lease_world_write {
@@ -102,6 +103,9 @@ struct lease_world *lease_world_new(size_t nodes, uint32_t workers);
 struct lease_world *lease_world_new_config(size_t nodes, const struct lease_config *config);
 void lease_world_free(struct lease_world *world);
 
+/* Every node serves. */
+struct lease_world *lease_world_served(size_t nodes, uint32_t workers);
+
 /* Let time pass, in whole events. */
 void lease_world_run(struct lease_world *world, uint64_t ms);
 /* Run until every node that is up serves all its worker ids; fails the test after max_ms. */
@@ -148,5 +152,7 @@ const struct worker_row *lease_world_row(struct lease_world *world, const struct
 
 /* No id was claimed twice, by anybody, ever. */
 void lease_world_check(const struct lease_world *world);
+/* That, and then it is freed. */
+void lease_world_over(struct lease_world *world);
 
 #endif

@@ -8,23 +8,8 @@
 #include "src/tests/unit/test.h"
 #include "src/id/snowflake/tests/lease_world.h"
 
-#define SOON_MS 50      /* an acquire and a write */
 #define REQUEST_MS 5000 /* deadline of a command */
 #define HOUR_MS 3600000
-
-static struct lease_world *served(size_t nodes, uint32_t workers)
-{
-    struct lease_world *world = lease_world_new(nodes, workers);
-
-    lease_world_settle(world, SOON_MS);
-    return world;
-}
-
-static void over(struct lease_world *world)
-{
-    lease_world_check(world);
-    lease_world_free(world);
-}
 
 /* --- the record --- */
 
@@ -112,7 +97,7 @@ static void test_acquire_record_serve(void **state)
     (void)state;
     assert_int_equal(lease_world_status(node).refusal, ERR_EMPTY);
     assert_int_equal(lease_world_claim(node, 1, &range), ERR_EMPTY);
-    lease_world_settle(world, SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
     id = lease_world_id(node);
     assert_int_equal(id.unix_ms, world->true_ms);
     record = lease_world_record(node, 0);
@@ -124,9 +109,9 @@ static void test_acquire_record_serve(void **state)
     assert_int_equal(lease_world_row(world, node, 0)->kind, WORKER_NODE);
     assert_int_equal(lease_world_status(node).refusal, 0);
     assert_int_equal(lease_world_status(node).serving, 1);
-    assert_in_range(lease_world_status(node).window_left_ms, LEASE_WORLD_WINDOW_MS - SOON_MS,
-                    LEASE_WORLD_WINDOW_MS);
-    over(world);
+    assert_in_range(lease_world_status(node).window_left_ms,
+                    LEASE_WORLD_WINDOW_MS - LEASE_WORLD_SOON_MS, LEASE_WORLD_WINDOW_MS);
+    lease_world_over(world);
 }
 
 /* Shows lesson-commit. */
@@ -144,15 +129,15 @@ static void test_nothing_before_the_record_is_durable(void **state)
     assert_int_equal(lease_world_claim(node, 1, &range), ERR_EMPTY);
     assert_int_equal(lease_world_status(node).serving, 0);
     node->disk_stuck = false;
-    lease_world_settle(world, SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
     (void)lease_world_id(node);
-    over(world);
+    lease_world_over(world);
 }
 
 /* A mark that is not durable yet allows nothing. */
 static void test_slow_disk_holds_the_mark(void **state)
 {
-    struct lease_world *world = served(1, 1);
+    struct lease_world *world = lease_world_served(1, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts id = lease_world_id(node);
     struct lease_record record = lease_world_record(node, 0);
@@ -167,12 +152,12 @@ static void test_slow_disk_holds_the_mark(void **state)
     assert_int_equal(lease_world_wait_id(node, 5000, &id), ERR_EMPTY);
     node->disk_stuck = false;
     assert_int_equal(lease_world_wait_id(node, 10, &id), 0);
-    over(world);
+    lease_world_over(world);
 }
 
 static void test_renewals(void **state)
 {
-    struct lease_world *world = served(3, 1);
+    struct lease_world *world = lease_world_served(3, 1);
     struct lease_node *node = &world->nodes[1];
     struct snowflake_parts id;
     unsigned proposals = node->proposal_count;
@@ -181,19 +166,20 @@ static void test_renewals(void **state)
     lease_world_run(world, 10 * LEASE_WORLD_WINDOW_MS);
     assert_in_range(node->proposal_count - proposals, 195, 201); /* one in renew_ms */
     assert_in_range(lease_world_status(node).window_left_ms,
-                    LEASE_WORLD_WINDOW_MS - LEASE_WORLD_RENEW_MS - SOON_MS, LEASE_WORLD_WINDOW_MS);
+                    LEASE_WORLD_WINDOW_MS - LEASE_WORLD_RENEW_MS - LEASE_WORLD_SOON_MS,
+                    LEASE_WORLD_WINDOW_MS);
     assert_int_equal(lease_world_row(world, node, 0)->last_timestamp_ms, 0);
     id = lease_world_id(node);
-    lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
+    lease_world_run(world, LEASE_WORLD_RENEW_MS + LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_row(world, node, 0)->last_timestamp_ms, id.unix_ms);
     assert_int_equal(lease_world_row(world, node, 0)->epoch, 1);
-    over(world);
+    lease_world_over(world);
 }
 
 /* Idle: no mark is written. Busy: about two a lead. */
 static void test_writes(void **state)
 {
-    struct lease_world *world = served(1, 1);
+    struct lease_world *world = lease_world_served(1, 1);
     struct lease_node *node = &world->nodes[0];
     struct segment_range range;
     unsigned writes = node->write_count;
@@ -216,7 +202,7 @@ static void test_writes(void **state)
     lease_world_run(world, 10 * LEASE_WORLD_WINDOW_MS);
     assert_in_range(node->write_count - writes, 15, 20);
     assert_int_equal(lease_world_record(node, 0).mark_ms, range.first);
-    over(world);
+    lease_world_over(world);
 }
 
 /* --- restarts --- */
@@ -224,7 +210,7 @@ static void test_writes(void **state)
 /* With no quorum: at once but for the rest of the mark's lead, and above all that was stamped. */
 static void test_restart_without_quorum(void **state)
 {
-    struct lease_world *world = served(3, 2);
+    struct lease_world *world = lease_world_served(3, 2);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts before = lease_world_id(node);
     struct snowflake_parts after;
@@ -241,19 +227,20 @@ static void test_restart_without_quorum(void **state)
     lease_world_run(world, 5);
     assert_int_equal(lease_world_status(node).serving, 2);
     assert_int_equal(node->proposal_count, proposals + 2);
-    assert_int_equal(lease_world_wait_id(node, LEASE_WORLD_LEAD_MS + SOON_MS, &after), 0);
+    assert_int_equal(lease_world_wait_id(node, LEASE_WORLD_LEAD_MS + LEASE_WORLD_SOON_MS, &after),
+                     0);
     assert_true(after.unix_ms > before.unix_ms);
     assert_true(after.unix_ms > mark_ms);
     assert_true(world->true_ms <= mark_ms + LEASE_WORLD_DISK_MS + 1);
     assert_int_equal(lease_world_status(node).refusal, 0);
-    over(world);
+    lease_world_over(world);
 }
 
 /* A write that was under way at the crash: lost or not, both are right. */
 static void test_restart_amid_a_write(void **state)
 {
     for (unsigned survives = 0; survives < 2; survives++) {
-        struct lease_world *world = served(1, 1);
+        struct lease_world *world = lease_world_served(1, 1);
         struct lease_node *node = &world->nodes[0];
         struct snowflake_parts id = lease_world_id(node);
         unsigned writes = node->write_count;
@@ -267,14 +254,15 @@ static void test_restart_amid_a_write(void **state)
         lease_world_crash(node, survives != 0, false);
         lease_world_start(node);
         node->disk_stuck = false;
-        assert_int_equal(lease_world_wait_id(node, LEASE_WORLD_LEAD_MS + SOON_MS, &id), 0);
-        over(world);
+        assert_int_equal(lease_world_wait_id(node, LEASE_WORLD_LEAD_MS + LEASE_WORLD_SOON_MS, &id),
+                         0);
+        lease_world_over(world);
     }
 }
 
 static void test_idle_node_resumes_without_quorum(void **state)
 {
-    struct lease_world *world = served(3, 1);
+    struct lease_world *world = lease_world_served(3, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts id;
 
@@ -283,9 +271,9 @@ static void test_idle_node_resumes_without_quorum(void **state)
     world->log_down = true;
     lease_world_crash(node, false, false);
     lease_world_start(node);
-    assert_int_equal(lease_world_wait_id(node, SOON_MS, &id), 0);
+    assert_int_equal(lease_world_wait_id(node, LEASE_WORLD_SOON_MS, &id), 0);
     assert_true(lease_world_status(node).window_left_ms >= LEASE_WORLD_WINDOW_MS / 3);
-    over(world);
+    lease_world_over(world);
 }
 
 /* It crashed between the acquire and its record: nothing was stamped, so it takes the row over. */
@@ -296,15 +284,15 @@ static void test_crash_before_the_first_record(void **state)
 
     (void)state;
     node->disk_stuck = true;
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(fsm_worker(world->log, 0)->epoch, 1);
     lease_world_crash(node, false, false);
     node->disk_stuck = false;
     lease_world_start(node);
-    lease_world_settle(world, SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
     (void)lease_world_id(node);
     assert_int_equal(lease_world_record(node, 0).epoch, 1);
-    over(world);
+    lease_world_over(world);
 }
 
 /* The answers to renewals are lost, or come late: the row in the own state machine tells. That to
@@ -316,11 +304,11 @@ static void test_lost_answers(void **state)
 
     (void)state;
     node->deaf = true;
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(fsm_worker(world->log, 0)->epoch, 1);
     assert_int_equal(lease_world_status(node).serving, 0);
     node->deaf = false;
-    lease_world_settle(world, LEASE_WORLD_REPEAT_MS + SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_REPEAT_MS + LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_record(node, 0).epoch, 1);
     node->deaf = true;
     lease_world_run(world, 10 * LEASE_WORLD_WINDOW_MS);
@@ -334,7 +322,7 @@ static void test_lost_answers(void **state)
     assert_true(lease_world_status(node).window_left_ms >
                 LEASE_WORLD_WINDOW_MS - 2 * LEASE_WORLD_RENEW_MS);
     assert_int_equal(lease_world_row(world, node, 0)->epoch, 1);
-    over(world);
+    lease_world_over(world);
 }
 
 /* An acquire whose outcome is not known is repeated as the same one, and never given up. */
@@ -362,7 +350,7 @@ static void test_acquire_repeated(void **state)
     lease_world_settle(world, 2 * REQUEST_MS);
     assert_int_equal(lease_world_record(node, 0).epoch, 1);
     (void)lease_world_id(node);
-    over(world);
+    lease_world_over(world);
 }
 
 /* --- windows --- */
@@ -370,7 +358,7 @@ static void test_acquire_repeated(void **state)
 /* Shows lesson-window-end. */
 static void test_window_ends_without_quorum(void **state)
 {
-    struct lease_world *world = served(3, 1);
+    struct lease_world *world = lease_world_served(3, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts id;
     uint64_t until_ms;
@@ -390,13 +378,13 @@ static void test_window_ends_without_quorum(void **state)
     assert_true(lease_world_record(node, 0).mark_ms <= until_ms);
     lease_world_crash(node, true, true); /* a restart changes nothing */
     lease_world_start(node);
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_wait_id(node, 5, &id), ERR_WINDOW_EXPIRED);
     world->log_down = false;
     lease_world_run(world, 2 * REQUEST_MS);
     (void)lease_world_id(node);
     assert_int_equal(lease_world_row(world, node, 0)->epoch, 1);
-    over(world);
+    lease_world_over(world);
 }
 
 /* The shortest window: it is renewed in time, whatever renew_ms says. */
@@ -411,18 +399,18 @@ static void test_shortest_window(void **state)
     struct lease_world *world = lease_world_new_config(1, &config);
 
     (void)state;
-    lease_world_settle(world, SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
     for (unsigned ms = 0; ms < 10 * LIMIT_WINDOW_MIN_MS; ms++) {
         (void)lease_world_id(&world->nodes[0]);
         lease_world_run(world, 1);
     }
-    over(world);
+    lease_world_over(world);
 }
 
 /* While it had no quorum its worker id was given to somebody else. */
 static void test_expired_and_taken_by_another(void **state)
 {
-    struct lease_world *world = served(3, 1);
+    struct lease_world *world = lease_world_served(3, 1);
     struct lease_node *node = &world->nodes[0];
     uint32_t old = lease_world_record(node, 0).worker_id;
 
@@ -435,7 +423,7 @@ static void test_expired_and_taken_by_another(void **state)
     lease_world_run(world, 2 * REQUEST_MS);
     (void)lease_world_id(node);
     assert_int_not_equal(lease_world_record(node, 0).worker_id, old);
-    over(world);
+    lease_world_over(world);
 }
 
 int main(void)

@@ -7,7 +7,6 @@
 #include "src/tests/unit/test.h"
 #include "src/id/snowflake/tests/lease_world.h"
 
-#define SOON_MS 50 /* an acquire and a write */
 #define HOUR_MS 3600000
 #define FIFTY_YEARS_MS (50 * 365 * 24 * (int64_t)HOUR_MS)
 #define TICK_MS 100 /* until a clock that changed is noticed, while ids are claimed or refused */
@@ -16,19 +15,13 @@ static struct lease_world *served(size_t nodes)
 {
     struct lease_world *world = lease_world_new(nodes, 1);
 
-    lease_world_settle(world, SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
     /* The mark is in use, and its next renewal far away. */
     for (unsigned i = 0; i < 3300; i++) {
         (void)lease_world_id(&world->nodes[0]);
         lease_world_run(world, 1);
     }
     return world;
-}
-
-static void over(struct lease_world *world)
-{
-    lease_world_check(world);
-    lease_world_free(world);
 }
 
 /* The last time that was stamped. */
@@ -54,7 +47,7 @@ static void restart_set_back(int64_t by_ms)
     lease_world_step_clock(node, -by_ms);
     record = lease_world_record(node, 0);
     lease_world_start(node);
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_BACKWARDS);
     assert_int_equal(lease_world_status(node).wait_until_ms, record.mark_ms + 1);
     assert_int_equal(lease_world_wait_id(node, 5, &id), ERR_CLOCK_BACKWARDS);
@@ -72,7 +65,7 @@ static void restart_set_back(int64_t by_ms)
     assert_true(id.unix_ms > before_ms);
     assert_int_equal(lease_world_status(node).refusal, 0);
     assert_int_equal(lease_world_status(node).wait_until_ms, 0);
-    over(world);
+    lease_world_over(world);
 }
 
 /* Shows lesson-restart-clock. */
@@ -107,7 +100,7 @@ static void test_restart_set_back_among_peers(void **state)
     lease_world_run(world, 2 * TICK_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), 0);
     assert_int_equal(lease_world_status(node).refusal, 0);
-    over(world);
+    lease_world_over(world);
 }
 
 static void test_set_back_a_little_is_waited_for(void **state)
@@ -123,7 +116,7 @@ static void test_set_back_a_little_is_waited_for(void **state)
         assert_int_equal(lease_world_status(node).refusal, 0);
         lease_world_run(world, 1);
     }
-    over(world);
+    lease_world_over(world);
 }
 
 static void test_set_back_at_run_time(void **state)
@@ -147,7 +140,7 @@ static void test_set_back_at_run_time(void **state)
     assert_int_equal(lease_world_wait_id(node, TICK_MS + 10, &id), 0);
     assert_true(id.unix_ms > before_ms);
     assert_int_equal(lease_world_status(node).refusal, 0);
-    over(world);
+    lease_world_over(world);
 }
 
 /* An older disk than the one that stamped: what was reported to the log is kept away from. */
@@ -166,7 +159,7 @@ static void test_restored_disk_and_a_clock_set_back(void **state)
         (void)lease_world_id(node);
         lease_world_run(world, 1);
     }
-    lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
+    lease_world_run(world, LEASE_WORLD_RENEW_MS + LEASE_WORLD_SOON_MS);
     reported_ms = lease_world_row(world, node, 0)->last_timestamp_ms;
     assert_int_equal(reported_ms, last_ms(world));
     lease_world_crash(node, false, false);
@@ -174,12 +167,12 @@ static void test_restored_disk_and_a_clock_set_back(void **state)
     buf_move(&node->records[0], &old);
     lease_world_step_clock(node, -10000);
     lease_world_start(node);
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_BACKWARDS);
     assert_int_equal(lease_world_status(node).wait_until_ms, reported_ms + 1);
     assert_int_equal(lease_world_wait_id(node, 20000, &id), 0);
     assert_true(id.unix_ms > reported_ms);
-    over(world);
+    lease_world_over(world);
 }
 
 /* As above, but it hears of what was reported only after it began. */
@@ -201,7 +194,7 @@ static void test_reported_time_heard_late(void **state)
     assert_int_equal(lease_world_status(node).wait_until_ms, row.last_timestamp_ms);
     assert_int_equal(lease_world_wait_id(node, 3000 + TICK_MS, &id), 0);
     assert_true(id.unix_ms + LIMIT_CLOCK_BACK_WAIT_MS >= row.last_timestamp_ms);
-    over(world);
+    lease_world_over(world);
 }
 
 /* --- set ahead --- */
@@ -236,9 +229,10 @@ static void set_ahead(size_t nodes)
     lease_world_run(world, TICK_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), 0);
     assert_in_range(id.unix_ms, before_ms, world->true_ms);
-    lease_world_run(world, SOON_MS);
-    assert_true(lease_world_status(node).window_left_ms >= LEASE_WORLD_WINDOW_MS - 2 * SOON_MS);
-    over(world);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
+    assert_true(lease_world_status(node).window_left_ms >=
+                LEASE_WORLD_WINDOW_MS - 2 * LEASE_WORLD_SOON_MS);
+    lease_world_over(world);
 }
 
 static void test_set_ahead_among_peers(void **state)
@@ -272,7 +266,7 @@ static void test_set_ahead_a_little(void **state)
     lease_world_step_clock(node, -20000);
     lease_world_run(world, TICK_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), 0);
-    over(world);
+    lease_world_over(world);
 }
 
 /* Ahead from the start, no peer in sight: the log refuses to renew. Nothing was used up. */
@@ -291,7 +285,7 @@ static void test_restart_set_ahead(void **state)
     lease_world_step_clock(node, FIFTY_YEARS_MS);
     world->clock_mute = true; /* it is not the one who tells the log */
     lease_world_start(node);
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_EMPTY); /* it asks the others first */
     lease_world_run(world, LEASE_WORLD_LEAD_MS);
     assert_int_equal(lease_world_wait_id(node, 5, &id), ERR_WINDOW_EXPIRED);
@@ -306,7 +300,7 @@ static void test_restart_set_ahead(void **state)
     lease_world_run(world, 2 * LEASE_WORLD_RENEW_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), 0);
     assert_int_equal(lease_world_status(node).refusal, 0);
-    over(world);
+    lease_world_over(world);
 }
 
 /* Ahead, but within the window that its disk remembers: only the others' clocks can tell, and they
@@ -330,11 +324,11 @@ static void test_restart_hears_the_other_clocks_first(void **state)
     assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_EMPTY);
     world->samples_off = false;
     world->news_ms = world->true_ms;
-    lease_world_run(world, SOON_MS + TICK_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS + TICK_MS);
     assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_SKEW);
     assert_int_equal(lease_world_wait_id(node, 5, &id), ERR_CLOCK_SKEW);
     assert_int_equal(lease_world_record(node, 0).mark_ms, record.mark_ms);
-    over(world);
+    lease_world_over(world);
 }
 
 /* An acquire that the log refuses for its time. */
@@ -354,9 +348,9 @@ static void test_new_node_set_ahead(void **state)
     lease_world_crash(node, false, false);
     lease_world_step_clock(node, -FIFTY_YEARS_MS);
     lease_world_start(node);
-    lease_world_settle(world, SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), 0);
-    over(world);
+    lease_world_over(world);
 }
 
 /* Within what the log allows, and nobody to ask: it serves, and uses up no more than its window. */
@@ -377,10 +371,10 @@ static void test_set_ahead_within_the_window(void **state)
     lease_world_crash(node, false, false);
     lease_world_step_clock(node, -20000);
     lease_world_start(node);
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), ERR_CLOCK_BACKWARDS);
     assert_int_equal(lease_world_wait_id(node, 22000, &id), 0);
-    over(world);
+    lease_world_over(world);
 }
 
 /* --- the log's time --- */
@@ -408,7 +402,7 @@ static void test_log_time_late_after_an_outage(void **state)
     }
     assert_int_equal(lease_world_status(node).refusal, 0);
     (void)lease_world_id(node);
-    over(world);
+    lease_world_over(world);
 }
 
 /* The log's time stands still for long: with peers that agree, it is not the clock. */
@@ -428,7 +422,7 @@ static void test_log_time_stands(void **state)
         lease_world_run(world, 2 * LEASE_WORLD_RENEW_MS);
         assert_int_equal(lease_world_status(node).refusal, 0);
         (void)lease_world_id(node);
-        over(world);
+        lease_world_over(world);
     }
 }
 
@@ -448,14 +442,14 @@ static void test_epoch_exhausted(void **state)
     struct snowflake_parts id;
 
     (void)state;
-    lease_world_settle(world, SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
     while (lease_world_wait_id(node, LEASE_WORLD_DISK_MS + 1, &id) == 0) {
         lease_world_run(world, 1);
     }
     assert_int_equal(world->true_ms - LEASE_WORLD_START_MS, 10000 + LEASE_WORLD_DISK_MS + 1);
     assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_EPOCH_EXHAUSTED);
     assert_int_equal(lease_world_status(node).refusal, ERR_EPOCH_EXHAUSTED);
-    over(world);
+    lease_world_over(world);
 }
 
 int main(void)

@@ -11,27 +11,11 @@
 #include "src/id/snowflake/tests/lease_world.h"
 #include "src/state/codec/cluster_command.h"
 
-#define SOON_MS 50 /* an acquire and a write */
-
-static struct lease_world *served(size_t nodes, uint32_t workers)
-{
-    struct lease_world *world = lease_world_new(nodes, workers);
-
-    lease_world_settle(world, SOON_MS);
-    return world;
-}
-
-static void over(struct lease_world *world)
-{
-    lease_world_check(world);
-    lease_world_free(world);
-}
-
 /* --- other holders --- */
 
 static void test_wiped_disk_takes_another(void **state)
 {
-    struct lease_world *world = served(3, 1);
+    struct lease_world *world = lease_world_served(3, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts id = lease_world_id(node);
     uint32_t old = id.worker;
@@ -40,18 +24,18 @@ static void test_wiped_disk_takes_another(void **state)
     lease_world_crash(node, false, false);
     lease_world_wipe(node);
     lease_world_start(node);
-    lease_world_settle(world, SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
     id = lease_world_id(node);
     assert_int_not_equal(id.worker, old);
     assert_string_equal(lease_world_row(world, node, 0)->name, "node-1/0000000200000002/0");
-    over(world);
+    lease_world_over(world);
 }
 
 /* The worker id is released from under the node: it gets it back in a later epoch. */
 /* Shows lesson-fenced. */
 static void test_fenced_off(void **state)
 {
-    struct lease_world *world = served(3, 1);
+    struct lease_world *world = lease_world_served(3, 1);
     struct lease_node *node = &world->nodes[1];
     struct snowflake_parts id = lease_world_id(node);
     uint32_t old = id.worker;
@@ -64,18 +48,19 @@ static void test_fenced_off(void **state)
     lease_world_run(world, 1);
     assert_int_equal(lease_world_claim(node, 1, &range), ERR_EMPTY);
     assert_int_equal(lease_world_status(node).refusal, ERR_EMPTY);
-    lease_world_settle(world, SOON_MS);
-    assert_int_equal(lease_world_wait_id(node, LEASE_WORLD_WINDOW_MS + SOON_MS, &id), 0);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
+    assert_int_equal(lease_world_wait_id(node, LEASE_WORLD_WINDOW_MS + LEASE_WORLD_SOON_MS, &id),
+                     0);
     assert_int_equal(id.worker, old);
     assert_int_equal(lease_world_record(node, 0).epoch, 2);
     assert_int_equal(lease_world_status(node).refusal, 0);
-    over(world);
+    lease_world_over(world);
 }
 
 /* As above, but it hears of it only by its own renewal. */
 static void test_fenced_off_by_a_renewal(void **state)
 {
-    struct lease_world *world = served(3, 1);
+    struct lease_world *world = lease_world_served(3, 1);
     struct lease_node *node = &world->nodes[1];
     struct snowflake_parts id = lease_world_id(node);
     uint32_t old = id.worker;
@@ -83,21 +68,22 @@ static void test_fenced_off_by_a_renewal(void **state)
     (void)state;
     node->lagging = true;
     lease_world_release(world, old, 0);
-    lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
-    assert_int_equal(lease_world_wait_id(node, LEASE_WORLD_WINDOW_MS + SOON_MS, &id), 0);
+    lease_world_run(world, LEASE_WORLD_RENEW_MS + LEASE_WORLD_SOON_MS);
+    assert_int_equal(lease_world_wait_id(node, LEASE_WORLD_WINDOW_MS + LEASE_WORLD_SOON_MS, &id),
+                     0);
     assert_int_equal(id.worker, old);
     assert_int_equal(lease_world_record(node, 0).epoch, 2);
     /* News that is older than what it holds changes nothing. */
     node->lagging = false;
     lease_world_run(world, LEASE_WORLD_RENEW_MS);
     assert_int_equal(lease_world_id(node).worker, id.worker);
-    over(world);
+    lease_world_over(world);
 }
 
 /* Released with a time before what it really used: it never goes below its own last time. */
 static void test_released_with_a_wrong_time(void **state)
 {
-    struct lease_world *world = served(1, 1);
+    struct lease_world *world = lease_world_served(1, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts before = lease_world_id(node);
     struct snowflake_parts after;
@@ -106,20 +92,20 @@ static void test_released_with_a_wrong_time(void **state)
     lease_world_run(world, 100);
     before = lease_world_id(node);
     lease_world_release(world, before.worker, before.unix_ms - 90);
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     lease_world_step_clock(node, -80);
     assert_int_equal(lease_world_wait_id(node, 2 * LEASE_WORLD_LEAD_MS, &after), 0);
     assert_int_equal(after.worker, before.worker);
     assert_true(after.unix_ms > before.unix_ms);
     assert_int_equal(lease_world_record(node, 0).epoch, 2);
-    over(world);
+    lease_world_over(world);
 }
 
 /* A client cannot take over a node's name. Another node that has it (a copy of its disk) gets its
  * worker id; the node takes it back, and waits for the other's window to end. */
 static void test_name_stolen(void **state)
 {
-    struct lease_world *world = served(1, 1);
+    struct lease_world *world = lease_world_served(1, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts id = lease_world_id(node);
     char name[LIMIT_WORKER_NAME_BYTES + 1];
@@ -131,7 +117,7 @@ static void test_name_stolen(void **state)
     assert_int_equal(lease_world_steal(world, WORKER_CLIENT, name, WORKER_ID_ANY), ERR_CONFLICT);
     assert_int_equal(lease_world_steal(world, WORKER_NODE, name, WORKER_ID_ANY), 0);
     theirs_ms = fsm_worker(world->log, id.worker)->granted_until_ms;
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), ERR_CLOCK_BACKWARDS);
     assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_BACKWARDS);
     assert_int_equal(lease_world_status(node).wait_until_ms, theirs_ms + 1);
@@ -141,13 +127,13 @@ static void test_name_stolen(void **state)
     lease_world_run(world, theirs_ms + 1 - world->true_ms);
     (void)lease_world_id(node);
     assert_int_equal(lease_world_record(node, 0).epoch, 3);
-    over(world);
+    lease_world_over(world);
 }
 
 /* As above, with its own restart in between: what the disk remembers counts, too. */
 static void test_released_with_a_wrong_time_while_down(void **state)
 {
-    struct lease_world *world = served(3, 1);
+    struct lease_world *world = lease_world_served(3, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts before = lease_world_id(node);
     struct snowflake_parts after;
@@ -163,14 +149,14 @@ static void test_released_with_a_wrong_time_while_down(void **state)
     assert_int_equal(after.worker, before.worker);
     assert_true(after.unix_ms > before.unix_ms);
     assert_int_equal(lease_world_record(node, 0).epoch, 2);
-    over(world);
+    lease_world_over(world);
 }
 
 /* --- how many --- */
 
 static void serve_all(uint32_t workers)
 {
-    struct lease_world *world = served(3, workers);
+    struct lease_world *world = lease_world_served(3, workers);
     bool seen[1u << 10] = {false}; /* of the own layout */
     size_t count = 0;
 
@@ -184,7 +170,7 @@ static void serve_all(uint32_t workers)
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(lease_world_status(&world->nodes[i]).serving, workers);
     }
-    over(world);
+    lease_world_over(world);
 }
 
 static void test_two_workers(void **state)
@@ -213,12 +199,12 @@ static void test_no_workers(void **state)
     assert_true(timers_next_ms(&node->timers) == UINT64_MAX);
     assert_int_equal(lease_world_status(node).refusal, ERR_DISABLED);
     assert_int_equal(lease_world_claim(node, 1, &range), ERR_DISABLED);
-    over(world);
+    lease_world_over(world);
 }
 
 static void test_fewer_workers_than_records(void **state)
 {
-    struct lease_world *world = served(1, 2);
+    struct lease_world *world = lease_world_served(1, 2);
     struct lease_node *node = &world->nodes[0];
 
     (void)state;
@@ -235,7 +221,7 @@ static void test_fewer_workers_than_records(void **state)
     lease_world_run(world, 2 * LEASE_WORLD_LEAD_MS);
     assert_int_equal(lease_world_status(node).serving, 2);
     assert_int_equal(lease_world_record(node, 1).epoch, 1);
-    over(world);
+    lease_world_over(world);
 }
 
 /* One bit of worker ids: two for three nodes. */
@@ -271,13 +257,13 @@ static void test_all_taken(void **state)
     lease_world_crash(&world->nodes[without == &world->nodes[0] ? 1 : 0], false, false);
     lease_world_settle(world, LEASE_WORLD_WINDOW_MS + 2 * LEASE_WORLD_RENEW_MS);
     (void)lease_world_id(without);
-    over(world);
+    lease_world_over(world);
 }
 
 static void to_log(struct lease_world *world, struct buf *command)
 {
     lease_world_entry(world, command);
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
 }
 
 /* --- a fixed worker id --- */
@@ -318,7 +304,7 @@ static void test_a_fixed_worker_id_that_another_has(void **state)
     assert_int_equal(id.worker, 5);
     assert_int_equal(lease_world_status(second).denied, 0);
     assert_null(lease_world_status(second).holder);
-    over(world);
+    lease_world_over(world);
 }
 
 /* The setting changes, there and back: each start serves what it says, and what it has stamped
@@ -331,7 +317,7 @@ static void test_a_fixed_worker_id_that_changes(void **state)
     struct snowflake_parts id;
 
     (void)state;
-    lease_world_settle(world, SOON_MS);
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         world->config.fixed = fixed[i];
         lease_world_crash(node, false, false);
@@ -342,7 +328,7 @@ static void test_a_fixed_worker_id_that_changes(void **state)
         assert_int_equal(lease_world_wait_id(node, 3 * LEASE_WORLD_WINDOW_MS, &id), 0);
         assert_int_equal(id.worker, fixed[i] > 0 ? fixed[i] - 1 : 0);
     }
-    over(world);
+    lease_world_over(world);
 }
 
 /* Beyond the layout, and of another pool. */
@@ -358,7 +344,7 @@ static void test_a_fixed_worker_id_that_it_may_not_have(void **state)
     lease_world_run(world, LEASE_WORLD_RENEW_MS);
     assert_int_equal(lease_world_status(&world->nodes[0]).refusal, ERR_NO_WORKER_ID);
     assert_int_equal(lease_world_status(&world->nodes[0]).denied, ERR_INVALID);
-    over(world);
+    lease_world_over(world);
     world = lease_world_new_config(1, &FIXED);
     for (uint16_t to = 2; to <= 3; to++) {
         cluster_command_put(&command, COMMAND_LEVEL,
@@ -373,7 +359,7 @@ static void test_a_fixed_worker_id_that_it_may_not_have(void **state)
     lease_world_run(world, 2 * LEASE_WORLD_WINDOW_MS);
     assert_int_equal(lease_world_status(&world->nodes[0]).denied, ERR_CONFLICT);
     assert_null(lease_world_status(&world->nodes[0]).holder);
-    over(world);
+    lease_world_over(world);
 }
 
 /* A node with a zone waits until it knows whether there are pools, takes from its zone's, and keeps
@@ -424,7 +410,7 @@ static void test_a_zone_has_its_pool(void **state)
     lease_world_run(world, LEASE_WORLD_RENEW_MS);
     assert_int_equal(lease_world_status(node).serving, 1);
     assert_int_equal(lease_world_id(node).worker, 7);
-    over(world);
+    lease_world_over(world);
 }
 
 /* Of a cluster that has no pools yet: as without a zone. */
@@ -444,20 +430,20 @@ static void test_a_zone_before_there_are_pools(void **state)
         lease_zone(world->nodes[i].lease, false);
     }
     lease_world_settle(world, 2 * LEASE_WORLD_LEAD_MS);
-    over(world);
+    lease_world_over(world);
 }
 
 /* A process has LIMIT_SNOWFLAKE_SLOTS of them in its life; then it says so, and asks no more. */
 static void test_generator_slots_used_up(void **state)
 {
-    struct lease_world *world = served(1, 1);
+    struct lease_world *world = lease_world_served(1, 1);
     struct lease_node *node = &world->nodes[0];
     unsigned proposals;
 
     (void)state;
     for (unsigned i = 1; i < LIMIT_SNOWFLAKE_SLOTS; i++) {
         lease_world_release(world, lease_world_record(node, 0).worker_id, world->true_ms);
-        lease_world_run(world, SOON_MS);
+        lease_world_run(world, LEASE_WORLD_SOON_MS);
         assert_int_equal(lease_world_status(node).serving, 1);
     }
     lease_world_release(world, lease_world_record(node, 0).worker_id, world->true_ms);
@@ -468,9 +454,9 @@ static void test_generator_slots_used_up(void **state)
     assert_int_equal(lease_world_status(node).refusal, ERR_NO_WORKER_ID);
     lease_world_crash(node, false, false);
     lease_world_start(node);
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_status(node).serving, 1);
-    over(world);
+    lease_world_over(world);
 }
 
 int main(void)

@@ -11,22 +11,7 @@
 #include "src/id/codec/command.h"
 #include "src/id/snowflake/tests/lease_world.h"
 
-#define SOON_MS 50      /* an acquire and a write */
 #define REQUEST_MS 5000 /* deadline of a command */
-
-static struct lease_world *served(size_t nodes, uint32_t workers)
-{
-    struct lease_world *world = lease_world_new(nodes, workers);
-
-    lease_world_settle(world, SOON_MS);
-    return world;
-}
-
-static void over(struct lease_world *world)
-{
-    lease_world_check(world);
-    lease_world_free(world);
-}
 
 /* --- rows --- */
 
@@ -53,7 +38,7 @@ static struct lease_world *asking(struct lease_node **ret_node)
     struct command read;
 
     node->answers_held = true;
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_non_null(node->requests[0]);
     assert_int_equal(
         command_read(node->requests[0]->payload.data, node->requests[0]->payload.len, &read), 0);
@@ -78,16 +63,16 @@ static void test_row_of_the_own_acquire(void **state)
         row.state = i == 2 ? WORKER_RELEASED : WORKER_HELD;
         row.name[row.name_len - 1] = i == 3 ? '1' : '0';
         lease_worker_changed(node->lease, &row);
-        lease_world_run(world, SOON_MS);
+        lease_world_run(world, LEASE_WORLD_SOON_MS);
         assert_int_equal(node->write_count, 0);
     }
     node->lagging = true; /* only the answer tells of it */
     node->answers_held = false;
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     assert_int_equal(node->write_count, 1);
     assert_int_equal(lease_world_record(node, 0).worker_id, 0);
     assert_int_equal(lease_world_status(node).serving, 1);
-    over(world);
+    lease_world_over(world);
 }
 
 /* A row of its name is taken without an acquire only where nothing was ever recorded, and nothing
@@ -121,7 +106,7 @@ static void test_row_of_an_incarnation(void **state)
         }
         node->answers_held = true;
         lease_worker_changed(node->lease, &row);
-        lease_world_run(world, SOON_MS);
+        lease_world_run(world, LEASE_WORLD_SOON_MS);
         assert_int_equal(node->write_count, taken);
         assert_int_equal(node->proposal_count, !taken);
         lease_world_free(world);
@@ -131,7 +116,7 @@ static void test_row_of_an_incarnation(void **state)
 /* The own state machine lags behind the results: its rows of an older epoch change nothing. */
 static void test_older_rows_change_nothing(void **state)
 {
-    struct lease_world *world = served(3, 1);
+    struct lease_world *world = lease_world_served(3, 1);
     struct lease_node *node = &world->nodes[1];
     struct snowflake_parts id = lease_world_id(node);
 
@@ -140,7 +125,7 @@ static void test_older_rows_change_nothing(void **state)
     lease_world_run(world, 2 * LEASE_WORLD_RENEW_MS);
     id = lease_world_id(node);
     lease_world_release(world, id.worker, id.unix_ms);
-    lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
+    lease_world_run(world, LEASE_WORLD_RENEW_MS + LEASE_WORLD_SOON_MS);
     assert_int_equal(lease_world_record(node, 0).epoch, 2);
     assert_int_equal(node->snowflake.slot_count, 2);
     (void)lease_world_id(node);
@@ -148,7 +133,7 @@ static void test_older_rows_change_nothing(void **state)
     lease_world_run(world, 2 * LEASE_WORLD_RENEW_MS);
     assert_int_equal(node->snowflake.slot_count, 2);
     (void)lease_world_id(node);
-    over(world);
+    lease_world_over(world);
 }
 
 /* Two records with one worker id: the first one's window had passed, the log gave it to the second,
@@ -156,7 +141,7 @@ static void test_older_rows_change_nothing(void **state)
 static void test_two_records_of_one_worker_id(void **state)
 {
     for (unsigned newer = 0; newer < 2; newer++) {
-        struct lease_world *world = served(1, 2);
+        struct lease_world *world = lease_world_served(1, 2);
         struct lease_node *node = &world->nodes[0];
         struct lease_record old;
 
@@ -172,7 +157,7 @@ static void test_two_records_of_one_worker_id(void **state)
         row_put(&node->records[newer], &lease_record_format, &old);
         world->log_down = true;
         lease_world_start(node);
-        lease_world_run(world, SOON_MS);
+        lease_world_run(world, LEASE_WORLD_SOON_MS);
         assert_int_equal(lease_world_status(node).serving, 1);
         assert_int_equal(node->snowflake.slot_count, 1); /* the other never stamped */
         assert_int_equal(node->snowflake.slots[0].worker, old.worker_id);
@@ -191,14 +176,14 @@ static void test_acquired_and_released_unheard(void **state)
     node->lagging = true;
     node->deaf = true;
     node->answers_held = false;
-    lease_world_run(world, REQUEST_MS + SOON_MS);
+    lease_world_run(world, REQUEST_MS + LEASE_WORLD_SOON_MS);
     lease_world_release(world, 0, 1);
     node->deaf = false;
     lease_world_settle(world, REQUEST_MS + 2 * LEASE_WORLD_RENEW_MS);
     assert_int_equal(node->snowflake.slot_count, 1);
     (void)lease_world_id(node);
     assert_int_equal(lease_world_record(node, 0).epoch, 2);
-    over(world);
+    lease_world_over(world);
 }
 
 /* The answer comes when the window is over already: it is renewed before anything is recorded. */
@@ -211,9 +196,9 @@ static void test_row_taken_after_its_window(void **state)
     node->lagging = true;
     node->deaf = true;
     node->answers_held = false;
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     node->answers_held = true;
-    lease_world_run(world, LEASE_WORLD_WINDOW_MS + SOON_MS);
+    lease_world_run(world, LEASE_WORLD_WINDOW_MS + LEASE_WORLD_SOON_MS);
     assert_int_equal(node->write_count, 0);
     node->answers_held = false;
     node->deaf = false;
@@ -222,16 +207,16 @@ static void test_row_taken_after_its_window(void **state)
     assert_int_equal(command_type(node->requests[0]->payload.data, node->requests[0]->payload.len),
                      COMMAND_WORKER_RENEW);
     assert_int_equal(node->write_count, 0);
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     (void)lease_world_id(node);
     assert_int_equal(lease_world_record(node, 0).epoch, 1);
-    over(world);
+    lease_world_over(world);
 }
 
 /* The disk stands still until the window is over: no time of it is used up, and it is renewed. */
 static void test_row_recorded_after_its_window(void **state)
 {
-    struct lease_world *world = served(1, 1);
+    struct lease_world *world = lease_world_served(1, 1);
     struct lease_node *node = &world->nodes[0];
     unsigned writes = node->write_count;
     struct lease_record record;
@@ -252,10 +237,10 @@ static void test_row_recorded_after_its_window(void **state)
     assert_int_equal(record.epoch, 2);
     assert_true(record.mark_ms == record.from_ms);
     node->answers_held = false;
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, LEASE_WORLD_SOON_MS);
     (void)lease_world_id(node);
     assert_int_equal(lease_world_record(node, 0).epoch, 2);
-    over(world);
+    lease_world_over(world);
 }
 
 /* --- a log that was restored from a backup, behind what the node holds --- */
@@ -278,7 +263,7 @@ enum lost { LOST_ROW, LOST_END, LOST_EPOCH };
 
 static void restored(enum lost lost)
 {
-    struct lease_world *world = served(1, 1);
+    struct lease_world *world = lease_world_served(1, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts before;
     struct snowflake_parts after;
@@ -291,20 +276,20 @@ static void restored(enum lost lost)
     if (lost == LOST_EPOCH) { /* it holds the next one */
         entries = world->entry_count;
         lease_world_release(world, before.worker, before.unix_ms);
-        lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
+        lease_world_run(world, LEASE_WORLD_RENEW_MS + LEASE_WORLD_SOON_MS);
         before = lease_world_id(node);
     }
     lease_world_restore(world, entries);
     row = fsm_worker(world->log, 0);
     assert_int_equal(row != NULL, lost != LOST_ROW);
     assert_int_equal(lost == LOST_END && row->granted_until_ms > before.unix_ms, lost == LOST_END);
-    lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
+    lease_world_run(world, LEASE_WORLD_RENEW_MS + LEASE_WORLD_SOON_MS);
     assert_int_equal(node->snowflake.slot_count, lost == LOST_EPOCH ? 3 : 2);
     /* What was granted before begins anew: above all that this node stamped itself. */
     lease_world_step_clock(node, (int64_t)(before.unix_ms - lease_world_wall(node)));
     assert_int_equal(lease_world_wait_id(node, 2 * LEASE_WORLD_WINDOW_MS, &after), 0);
     assert_true(after.unix_ms > before.unix_ms);
-    over(world);
+    lease_world_over(world);
 }
 
 static void test_log_restored_without_the_row(void **state)
@@ -329,7 +314,7 @@ static void test_log_restored_with_an_earlier_epoch(void **state)
  * the log knows, and the log may give the rest to another. */
 static void test_log_restored_before_a_restart(void **state)
 {
-    struct lease_world *world = served(1, 1);
+    struct lease_world *world = lease_world_served(1, 1);
     struct lease_node *node = &world->nodes[0];
     struct snowflake_parts before;
     struct snowflake_parts after;
@@ -352,7 +337,7 @@ static void test_log_restored_before_a_restart(void **state)
                 lease_world_record(node, 0).worker_id != record.worker_id);
     assert_int_equal(lease_world_wait_id(node, 2 * LEASE_WORLD_WINDOW_MS, &after), 0);
     assert_true(after.unix_ms > before.unix_ms);
-    over(world);
+    lease_world_over(world);
 }
 
 /* No time in the log yet: an acquire is repeated soon. */
@@ -373,7 +358,7 @@ static void test_log_without_time(void **state)
     assert_in_range(node->proposal_count, 30, 50);
     world->clock_mute = false;
     assert_int_equal(lease_world_wait_id(node, 1000 + 250, &id), 0);
-    over(world);
+    lease_world_over(world);
 }
 
 int main(void)

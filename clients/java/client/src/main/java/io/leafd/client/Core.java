@@ -28,6 +28,7 @@ final class Core {
     static final int MAX_WAITING = 100_000;
     /** What a call may take beyond its deadline, where the loop's thread does not get its turn. */
     private static final long GRACE_NANOS = 60_000_000;
+    private static final long READS_NANOS = 500_000_000;
 
     final Settings settings;
     final Loop loop;
@@ -151,12 +152,13 @@ final class Core {
     }
 
     /**
-     * For a signal, so long. Where this comes late, the program stood still: the loop's thread has a
-     * moment to read what came meanwhile.
+     * For a signal, so long. Where this comes late, the program stood still: the loop's thread has
+     * as long again, half a second at most, to read what came meanwhile.
      */
     static void awaitNews(Condition changed, long nanos) throws InterruptedException {
-        if (changed.awaitNanos(nanos) < -GRACE_NANOS) {
-            changed.awaitNanos(GRACE_NANOS);
+        long late = -changed.awaitNanos(nanos);
+        if (late > GRACE_NANOS) {
+            changed.awaitNanos(Math.min(late, READS_NANOS));
         }
     }
 
@@ -167,8 +169,9 @@ final class Core {
             try {
                 return future.get(nanos, TimeUnit.NANOSECONDS);
             } catch (TimeoutException e) {
-                boolean late = System.nanoTime() - deadlineNanos > 2 * GRACE_NANOS; // as above
-                return future.get(late ? GRACE_NANOS : 0, TimeUnit.NANOSECONDS);
+                long late = System.nanoTime() - deadlineNanos - GRACE_NANOS; // as above
+                return future.get(late > GRACE_NANOS ? Math.min(late, READS_NANOS) : 0,
+                        TimeUnit.NANOSECONDS);
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();

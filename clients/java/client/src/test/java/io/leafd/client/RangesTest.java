@@ -1,6 +1,5 @@
 package io.leafd.client;
 
-import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -13,11 +12,10 @@ import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** What a source holds, and for how long: age, generation, steps; the second request; events. */
+/** What a source holds, and for how long: age, generation; the second request; events. */
 @Timeout(120)
 class RangesTest {
     private final FakeCluster cluster = new FakeCluster();
@@ -35,18 +33,12 @@ class RangesTest {
     }
 
     /** Ids of one range after the other, with the generation of now. */
-    private FakeServer.Handler granting(long increment) {
+    private FakeServer.Handler granting() {
         long[] next = {1};
         return exchange -> {
-            boolean stepped = "1".equals(exchange.option("stepped"));
-            if (increment > 1 && !stepped) {
-                exchange.error(400, "stepped");
-                return;
-            }
             long first = next[0];
-            long last = first + (exchange.askedFor() - 1) * increment;
-            next[0] = last + increment;
-            String line = first + " " + last + (stepped ? " " + increment : "") + "\n";
+            next[0] += exchange.askedFor();
+            String line = first + " " + (next[0] - 1) + "\n";
             if (generation == null) {
                 exchange.reply(200, line);
             } else {
@@ -94,7 +86,7 @@ class RangesTest {
     @Test
     void heldRangesOfAnOlderGenerationAreDropped() throws Exception {
         generation = "4";
-        try (FakeServer server = new FakeServer(granting(1));
+        try (FakeServer server = new FakeServer(granting());
                 LeafdClient client = open(Expect.settings(server.url()))) {
             SegmentSource source = client.segment("t");
             source.next(3);
@@ -110,70 +102,6 @@ class RangesTest {
             for (String bad : new String[] {"x", "-1", "9223372036854775808"}) {
                 generation = bad;
                 Expect.error("bad_answer", () -> source.nextRange(1));
-            }
-        }
-    }
-
-    @Test
-    void anAnswerOfAnOlderGenerationIsAskedAnewElsewhere() throws Exception {
-        FakeServer.Handler granting = granting(1);
-        try (FakeServer one = new FakeServer(granting); FakeServer two = new FakeServer(granting);
-                LeafdClient client = open(Expect.settings(one.url(), two.url()))) {
-            generation = "7";
-            SegmentSource source = client.segment("t");
-            source.nextRange(10);
-            FakeServer used = one.seen.isEmpty() ? two : one;
-            used.handler(exchange -> {
-                exchange.reply(200, "1000 1009\n", "Leafd-Generation: 6");
-            });
-            assertEquals("11-20", source.nextRange(10).toString());
-            assertEquals(10, client.stats().get("burnt"));
-            generation = "6";
-            LeafdException error = Expect.error("unreachable",
-                    () -> source.nextRange(10, Duration.ofSeconds(2)));
-            assertTrue(error.getMessage().contains("generation 6"), error::getMessage);
-            assertEquals(20, client.stats().get("ids_segment"));
-        }
-    }
-
-    @Test
-    void idsAStepApart() throws Exception {
-        try (FakeServer server = new FakeServer(granting(3));
-                LeafdClient client = open(Expect.settings(server.url()))) {
-            SegmentSource source = client.segment("t");
-            assertArrayEquals(LongStream.range(0, 500).map(i -> 3 * i + 1).toArray(),
-                    source.next(500));
-            assertEquals("/api/segment/get/t?count=100&format=range", server.seen.get(0).target);
-            assertEquals("/api/segment/get/t?count=100&format=range&stepped=1",
-                    server.seen.get(1).target);
-            IdRange range = source.nextRange(4);
-            assertEquals(3, range.increment());
-            assertEquals(4, range.count());
-            assertEquals(9, range.last() - range.first());
-            StrictSource strict = client.strict("t");
-            assertEquals(3, strict.next(2).range().increment());
-            strict.next();
-            long refused = server.seen.stream().filter(e -> e.option("stepped") == null).count();
-            assertEquals(2, refused, "one of each source");
-            server.handler(exchange -> exchange.error(400, "stepped"));
-            Expect.error("stepped", () -> source.nextRange(4));
-        }
-    }
-
-    @Test
-    void whatIsNoSteppedAnswer() throws Exception {
-        try (FakeServer server = new FakeServer(cluster);
-                LeafdClient client = open(Expect.settings(server.url()))) {
-            for (String bad : new String[] {"1 3", "1 3 0", "1 4 2", "1 5 2 1", "1 7 2", "1 3 1",
-                "5 1 2", "1 5 -2", "1 5 2\n4 4 1", "1 9223372036854775809 9223372036854775808"}) {
-                server.handler(exchange -> {
-                    if (exchange.option("stepped") == null) {
-                        exchange.error(400, "stepped");
-                    } else {
-                        exchange.reply(200, bad + "\n");
-                    }
-                });
-                Expect.error("bad_answer", () -> client.segment("t").nextRange(2));
             }
         }
     }
@@ -209,47 +137,6 @@ class RangesTest {
             for (int i = 1; i < ids.length; i++) {
                 assertTrue(ids[i] > ids[i - 1]);
             }
-        }
-    }
-
-    @Test
-    void idsByAKeyHaveASecondRequest() throws Exception {
-        CountDownLatch latch = new CountDownLatch(1);
-        try (FakeServer one = new FakeServer(cluster); FakeServer two = new FakeServer(cluster);
-                LeafdClient client = open(Expect.settings(one.url(), two.url()).connectMs(1000))) {
-            client.strict("s").next();
-            FakeServer used = one.seen.isEmpty() ? two : one;
-            FakeServer other = used == one ? two : one;
-            used.handler(late(latch));
-            StrictIds ids = client.strict("s").next(2, "mine", Duration.ofSeconds(60));
-            assertEquals("2-3", ids.range().toString());
-            assertTrue(other.seen.stream().anyMatch(
-                    request -> "mine".equals(request.headers.get("idempotency-key"))));
-            assertEquals(3, client.stats().get("ids_strict"));
-            latch.countDown();
-            Expect.until("the first one's answer", () -> used.openConnections() > 0);
-            assertEquals(4, client.strict("s").next());
-            assertEquals(4, client.stats().get("ids_strict"));
-        }
-    }
-
-    @Test
-    void oneNodeAloneAndTextsWithoutAKeyHaveNone() throws Exception {
-        FakeServer.Handler slow = exchange -> {
-            new CountDownLatch(1).await(300, TimeUnit.MILLISECONDS);
-            cluster.handle(exchange);
-        };
-        try (FakeServer one = new FakeServer(slow); FakeServer two = new FakeServer(slow);
-                LeafdClient alone = open(Expect.settings(one.url()).connectMs(50));
-                LeafdClient both = open(Expect.settings(one.url(), two.url()).connectMs(50))) {
-            alone.segment("t").next();
-            alone.strict("s").next();
-            assertEquals(0, alone.stats().get("hedges"));
-            TextSource texts = both.texts("trend");
-            texts.next(); // by a key, which is refused
-            long before = both.stats().get("hedges");
-            texts.next();
-            assertEquals(before, both.stats().get("hedges"));
         }
     }
 

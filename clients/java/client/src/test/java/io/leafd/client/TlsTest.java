@@ -31,13 +31,10 @@ class TlsTest {
     @TempDir
     private static Path folder;
     private static SSLContext good;
-    private static SSLContext name;
 
     @BeforeAll
     static void make() throws Exception {
         good = certificate("good", "ip:127.0.0.1");
-        name = certificate("name", "dns:leafd.example");
-        certificate("other", "ip:127.0.0.1");
     }
 
     /** A certificate that signs itself, for a name; its PEM is NAME.pem. */
@@ -94,41 +91,6 @@ class TlsTest {
             server.cutAll();
             assertEquals(51, client.strict("s").next());
             assertEquals(3200, Threads.distinct(16, 200, client.strict("u")::next).size());
-        }
-    }
-
-    @Test
-    void aCertificateThatNobodySigned() throws Exception {
-        try (FakeServer server = server(good, "TLSv1.3");
-                LeafdClient client = open("other.pem", server);
-                LeafdClient system = LeafdClient.open(server.url())) {
-            for (LeafdClient one : new LeafdClient[] {client, system}) {
-                LeafdException error = Expect.error("untrusted",
-                        () -> one.strict("t").next(Duration.ofSeconds(3)));
-                assertTrue(error.getMessage().contains("TLS: "), error.getMessage());
-            }
-            assertEquals(0, server.seen.size());
-        }
-    }
-
-    @Test
-    void aCertificateForAnotherName() throws Exception {
-        try (FakeServer server = server(name, "TLSv1.3");
-                LeafdClient client = open("name.pem", server)) {
-            LeafdException error = Expect.error("untrusted",
-                    () -> client.strict("t").next(Duration.ofSeconds(3)));
-            assertTrue(error.getMessage().contains("127.0.0.1"), error.getMessage());
-            assertEquals(0, server.seen.size());
-        }
-    }
-
-    @Test
-    void aServerWithoutTls() throws Exception {
-        try (FakeServer server = new FakeServer(cluster); LeafdClient client = LeafdClient.open(
-                Expect.settings("https://127.0.0.1:" + server.port())
-                        .caFile(folder.resolve("good.pem")).attemptMs(200).build())) {
-            Expect.error("unreachable", () -> client.strict("t").next(Duration.ofMillis(500)));
-            assertEquals(0, server.seen.size());
         }
     }
 

@@ -5,8 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -21,24 +19,16 @@ class ZonesTest {
     /** Each a node's zone, weight, state, and whether it makes snowflake ids. */
     private final List<String> nodes = new ArrayList<>(List.of("a 100 ready true",
             "a 100 ready true", "b 100 ready true", "b 100 ready true"));
-    private final Set<Integer> down = ConcurrentHashMap.newKeySet();
-    private volatile int listings = 200;
-    private volatile int answered;
 
     @BeforeEach
     void start() throws Exception {
         for (int i = 0; i < 4; i++) {
             int self = i;
             servers.add(new FakeServer(exchange -> {
-                if (down.contains(self)) {
-                    exchange.cut();
-                } else if (!exchange.target.equals("/api/nodes")) {
-                    answered = self;
-                    cluster.handle(exchange);
-                } else if (listings == 200) {
+                if (exchange.target.equals("/api/nodes")) {
                     exchange.reply(200, listing(self));
                 } else {
-                    exchange.error(listings, "not_found");
+                    cluster.handle(exchange);
                 }
             }));
         }
@@ -71,123 +61,6 @@ class ZonesTest {
         synchronized (servers.get(node).seen) {
             return servers.get(node).seen.stream().filter(one -> one.target.contains(what)).count();
         }
-    }
-
-    /** How many requests for ids the nodes had. */
-    private List<Long> asked() {
-        return servers.stream().map(one -> asked(servers.indexOf(one), "/get/"))
-                .collect(Collectors.toList());
-    }
-
-    private LeafdClient client(String zone, int... first) {
-        String[] urls = new String[first.length];
-        for (int i = 0; i < first.length; i++) {
-            urls[i] = servers.get(first[i]).url();
-        }
-        return LeafdClient.open(Expect.settings(urls).deadlineMs(60_000)
-                .connectMs(60_000).attemptMs(240_000).zone(zone).build());
-    }
-
-    /** The node that gives this client an id now. */
-    private int used(LeafdClient client) {
-        client.segment("t").nextRange(1); // which has no second request
-        return answered;
-    }
-
-    @Test
-    void itsOwnZoneIsAskedFromTheFirstCallOn() throws Exception {
-        for (int turn = 0; turn < 10 || asked().get(2) == 0 || asked().get(3) == 0; turn++) {
-            assertTrue(turn < 100, "at random: " + asked());
-            try (LeafdClient client = client("b", 0, 1)) {
-                int node = used(client);
-                for (int i = 0; i < 10; i++) {
-                    assertEquals(node, used(client), "and one node alone");
-                }
-                assertEquals(11, client.stats().get("requests"));
-                assertEquals(0, client.stats().get("failovers"));
-            }
-        }
-        assertEquals(0, asked().get(0) + asked().get(1));
-    }
-
-    @Test
-    void itBeginsByWeight() throws Exception {
-        set(0, "a 1000 ready true");
-        set(1, "a 1 ready true");
-        set(2, "a 0 ready true");
-        int[] used = new int[4];
-        for (int turn = 0; turn < 20; turn++) {
-            try (LeafdClient client = client("a", 0, 1, 2, 3)) {
-                used[used(client)]++;
-            }
-        }
-        assertTrue(used[0] > used[1], "one of a thousand times at most");
-        assertEquals(0, used[2] + used[3], "of no weight, or of another zone");
-    }
-
-    @Test
-    void anotherZoneIsAskedOnlyOnceItsOwnIsGoneAndItMovesBack() throws Exception {
-        try (LeafdClient client = client("a", 0, 1, 2, 3)) { // none of which has to prove itself
-            int first = used(client);
-            down.add(first);
-            assertEquals(1 - first, used(client));
-            assertEquals(0, asked().get(2) + asked().get(3));
-            down.add(1 - first);
-            assertTrue(used(client) >= 2);
-            down.remove(0);
-            Expect.until("it moves back", () -> used(client) == 0);
-            set(0, "a 100 drained true"); // which has no work any more
-            down.remove(1);
-            Expect.until("it leaves the drained one", () -> used(client) == 1);
-        }
-    }
-
-    @Test
-    void anOlderServerIsAskedOnce() throws Exception {
-        listings = 404;
-        try (LeafdClient client = client("a", 2, 3)) {
-            for (int i = 0; i < 5; i++) {
-                assertTrue(used(client) >= 2);
-            }
-        }
-        assertEquals(1, asked(2, "/api/nodes"));
-        assertEquals(1, asked(3, "/api/nodes"));
-    }
-
-    @Test
-    void whatIsNoListingDoesNoHarm() throws Exception {
-        set(0, "a 1001 ready true"); // rows that break a rule are left out
-        set(1, "a 100 odd true");
-        try (LeafdClient client = client("a", 2)) {
-            assertTrue(used(client) >= 2);
-        }
-    }
-
-    @Test
-    void aNodeOfAnotherClusterIsNeverAskedForIds() throws Exception {
-        set(0, "b 100 ready true");
-        servers.get(1).handler(exchange -> exchange.reply(200, "{\"self\":2,\"nodes\":[{\"id\":3,"
-                + "\"http_address\":\"10.9.9.9:8080\",\"zone\":null,\"weight\":100,"
-                + "\"state\":\"ready\",\"snowflake\":true}]}"));
-        try (LeafdClient client = client("a", 2)) {
-            for (int i = 0; i < 5; i++) {
-                assertTrue(used(client) != 1);
-            }
-        }
-        assertEquals(0, asked(1, "/get/"));
-        assertTrue(asked(1, "/api/nodes") > 0);
-    }
-
-    @Test
-    void workerIdsAreAskedWhereSnowflakesAreMade() throws Exception {
-        set(0, "a 100 ready false");
-        set(1, "a 100 ready false");
-        cluster.nowMs = System.currentTimeMillis();
-        try (LeafdClient client = client("a", 0)) {
-            client.snowflake().next();
-        }
-        assertEquals(0, asked(0, "/api/workers") + asked(1, "/api/workers"));
-        assertTrue(asked(2, "/api/workers") + asked(3, "/api/workers") > 0);
     }
 
     @Test
