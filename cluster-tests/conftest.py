@@ -198,10 +198,12 @@ def look_over(request, clusters):
 def make_cluster(request, binary, tmp_path):
     clusters = []
 
-    def make(size=3, settings=None, start=True, members=None):
+    def make(size=3, settings=None, start=True, members=None, proxies=None):
         directory = tmp_path / f"cluster{len(clusters) + 1}"
         cluster = Cluster(directory, size, settings if settings is not None else FAST, members)
         clusters.append(cluster)
+        if proxies is not None:
+            proxies.attach(cluster)
         return cluster.start() if start else cluster
 
     yield make
@@ -255,8 +257,13 @@ def clean(cluster, before):
 
 
 @pytest.fixture(scope="session")
-def shared_cluster(binary, tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, STEADY)
+def shared_settings():
+    return STEADY
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(binary, tmp_path_factory, shared_settings):
+    cluster = Cluster(tmp_path_factory.mktemp("shared"), 3, shared_settings)
     try:
         cluster.start()
         wait_level(cluster, cluster.nodes[0].get_json("/version")["levels"]["max"])

@@ -1045,15 +1045,17 @@ def echo():
                 return
             threading.Thread(target=serve, args=(connection,), daemon=True).start()
 
-    threading.Thread(target=accept, daemon=True).start()
+    acceptor = threading.Thread(target=accept, daemon=True)
+    acceptor.start()
     yield f"127.0.0.1:{listener.getsockname()[1]}"
     listener.shutdown(socket.SHUT_RDWR)
+    acceptor.join()
     listener.close()
 
 
 def receive(client, size):
     data = b""
-    while len(data) < size and (part := client.recv(1 << 16)):
+    while len(data) < size and (part := client.recv(size - len(data))):
         data += part
     return data
 

@@ -31,9 +31,7 @@ def test_a_follower_cut_off_from_the_leader_alone_serves(make_cluster, proxies, 
     """Strict ids, changes and linearizable reads on a follower whose link to the leader is cut, and
     which reaches the third node: all are answered, at once after the first, for as long as the cut
     lasts; nobody is disturbed; and healed, the detour ends."""
-    cluster = make_cluster(start=False, settings={"raft-election-ms": ELECTION_MS})
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(settings={"raft-election-ms": ELECTION_MS}, proxies=proxies)
     cluster.create_tag(tag, mode="strict")
     leader = cluster.leader()
     far, between = cluster.others(leader)
@@ -119,9 +117,7 @@ def metric(node, name):
 def test_a_leader_that_hears_nobody_is_replaced_within_two_seconds(make_cluster, proxies, tag):
     """Default settings. What it sends arrives, so the others hear its heartbeats: they learn that
     it leads no more from itself. What their clients asked for meanwhile is answered."""
-    cluster = make_cluster(start=False, settings={})
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(settings={}, proxies=proxies)
     cluster.create_tag(tag, mode="strict")
     bounds = Bounds(REELECTED_S)
     for turn in range(5):

@@ -95,9 +95,7 @@ def test_clean_stop_answers_what_it_took(make_cluster, tag):
 # Shows P1-cut.
 def test_leader_cut_off(make_cluster, proxies, tag):
     """A leader cut off hands out what it holds, then says 503; the others elect and go on."""
-    cluster = make_cluster(start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(proxies=proxies)
     cluster.create_tag(tag)
     history = History()
     old = cluster.leader()
@@ -141,9 +139,7 @@ def exhaust(node, tag, track):
 # Shows P1-cut.
 def test_one_link_cut(make_cluster, proxies, tag):
     """Two followers that cannot see each other change nothing."""
-    cluster = make_cluster(settings=STEADY, start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(settings=STEADY, proxies=proxies)
     cluster.create_tag(tag)
     leader = cluster.leader()
     term = leader.cluster_status()["term"]
@@ -162,9 +158,7 @@ def test_one_link_cut(make_cluster, proxies, tag):
 # Shows P1-cut.
 def test_follower_that_is_not_heard(make_cluster, proxies, tag):
     """One-way cut: a follower hears everything and is not heard. Its clients are told the truth."""
-    cluster = make_cluster(settings=STEADY, start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(settings=STEADY, proxies=proxies)
     cluster.create_tag(tag)
     leader = cluster.leader()
     term = leader.cluster_status()["term"]

@@ -234,9 +234,7 @@ def test_without_a_majority_it_is_burnt(make_cluster, tag):
 @pytest.mark.slow
 def test_cut_off_it_is_burnt(make_cluster, proxies, tag):
     """The same, while the others go on."""
-    cluster = make_cluster(settings=FAST, start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(settings=FAST, proxies=proxies)
     cluster.create_tag(tag, step=100)
     node = cluster.leader()
     others = cluster.others(node)

@@ -395,9 +395,7 @@ def test_clients_that_repeat_leave_no_gap_through_leader_kills(make_cluster, rec
 def test_impatient_clients_that_repeat_leave_no_gap(make_cluster, proxies, recorder, tag):
     """Timeouts of half a second while leaders are cut off for longer: most repeats come while the
     first attempt may still be applied, and from other nodes."""
-    cluster = make_cluster(start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(proxies=proxies)
     cluster.create_tag(tag, mode="strict")
     recorder.declare(tag, "strict", start=1)
     load = StrictLoad(recorder, cluster.nodes)

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+import leafctl
 from cluster import FAST
 from every_kind import EveryKind
 from node import leafd_path
@@ -69,12 +70,15 @@ def test_a_new_cluster_is_born_at_the_level_of_its_oldest_member(make_cluster, t
     check_same_state(cluster.nodes)
 
 
-def test_a_new_cluster_of_newer_leafds_is_born_at_their_level(make_cluster):
+def test_a_new_cluster_of_newer_leafds_is_born_at_their_level(make_cluster, tmp_path):
     cluster = make_cluster(start=False, settings=by_hand())
     for node in cluster.nodes:
         node.binary = leafd_of("next")
     cluster.start()
     assert [level_of(node) for node in cluster.nodes] == [NEXT] * 3
+    # An older leafctl takes no backup that it cannot look at, and says so.
+    done = leafctl.of(cluster, tmp_path)("backup", tmp_path / "b", code=65)
+    assert "b.part cannot be checked here: written in format" in done.err, done
 
 
 def ends_as_too_old(node, reason):

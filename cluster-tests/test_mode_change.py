@@ -412,9 +412,7 @@ def take_local(node, tag):
 def test_no_strict_id_while_a_node_may_hand_out_others(make_cluster, proxies, tag, who):
     """The point of it all. A node that is cut off goes on with its segment; as long as it may, no
     strict id is acknowledged; when it is back, none of its segment is handed out any more."""
-    cluster = make_cluster(start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(proxies=proxies)
     cluster.create_tag(tag, step=100, max_step=100)
     hold_segments(cluster, tag)
     lonely = cluster.leader() if who == "leader" else cluster.followers()[0]
@@ -449,9 +447,7 @@ def test_no_strict_id_while_a_node_may_hand_out_others(make_cluster, proxies, ta
 def test_cut_off_under_load(make_cluster, proxies, axes, tag):
     """The same with clients everywhere: those of the node that is alone get its segment and then
     errors, those of the others may be told that the mode is changing; the history decides."""
-    cluster = make_cluster(start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(proxies=proxies)
     cluster.create_tag(tag, step=500, max_step=500)
     load = StrictLoad(axes, cluster.nodes)
     load.add_many(12, tag, formats=("plain",), rate=30, timeout_ms=300)

@@ -20,20 +20,6 @@ SHORT = {"step": 2, "max_step": 3}
 CLIENTS = 36
 
 
-@pytest.fixture
-def make_mono(make_cluster):
-    """A cluster, behind proxies if there are any."""
-
-    def make(settings=None, proxies=None, size=3):
-        cluster = make_cluster(size=size, settings=settings, start=False)
-        if proxies is not None:
-            proxies.attach(cluster)
-        cluster.start()
-        return cluster
-
-    return make
-
-
 def start_load(cluster, recorder, tag, clients=CLIENTS, rate=15.0, **fields):
     """Clients of one id each, a few of more, and some with keys."""
     cluster.create_tag(tag, mode="monotonic", **(fields or SHORT))
@@ -134,9 +120,9 @@ def test_a_key_gives_the_same_ids_on_every_node(shared, tag):
 
 
 @pytest.mark.bound(60)
-def test_keys_keep_their_ids_when_the_leader_changes(make_mono, recorder, tag):
+def test_keys_keep_their_ids_when_the_leader_changes(make_cluster, recorder, tag):
     """Also in the other modes: a key belongs to its tag."""
-    cluster = make_mono(FAST)
+    cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, mode="monotonic", **SHORT)
     recorder.declare(tag, "monotonic", start=1)
     client = recorder.client("keys")
@@ -168,8 +154,8 @@ def test_keys_keep_their_ids_when_the_leader_changes(make_mono, recorder, tag):
 
 
 @pytest.mark.bound(60)
-def test_leader_killed_three_times(make_mono, recorder, tag):
-    cluster = make_mono({})
+def test_leader_killed_three_times(make_cluster, recorder, tag):
+    cluster = make_cluster(settings={})
     load = start_load(cluster, recorder, tag)
     with load:
         for _ in range(3):
@@ -181,9 +167,9 @@ def test_leader_killed_three_times(make_mono, recorder, tag):
 
 @pytest.mark.bound(60)
 @pytest.mark.parametrize("rounds", [3])
-def test_leader_stopped_and_resumed(make_mono, recorder, tag, rounds):
+def test_leader_stopped_and_resumed(make_cluster, recorder, tag, rounds):
     """SIGSTOP: it comes back with a window, and with answers to its rounds in its sockets."""
-    cluster = make_mono(FAST)
+    cluster = make_cluster(settings=FAST)
     load = start_load(cluster, recorder, tag)
     with load:
         for _ in range(rounds):
@@ -205,9 +191,9 @@ def test_leader_stopped_and_resumed(make_mono, recorder, tag, rounds):
 @pytest.mark.quiet
 @pytest.mark.parametrize("way", ["both", "not heard", "hears nothing"])
 @pytest.mark.bound(60)
-def test_leader_cut_off(make_mono, proxies, recorder, tag, way):
+def test_leader_cut_off(make_cluster, proxies, recorder, tag, way):
     """Its clients still reach it, and it has ids in its window: it may hand out none of them."""
-    cluster = make_mono(FAST, proxies)
+    cluster = make_cluster(settings=FAST, proxies=proxies)
     load = start_load(cluster, recorder, tag)
     with leader_cut_off(load, cluster, proxies, tag, way) as (old, others):
         finish(load, cluster, tag)
@@ -217,9 +203,9 @@ def test_leader_cut_off(make_mono, proxies, recorder, tag, way):
 
 
 @pytest.mark.bound(60)
-def test_leadership_handed_round(make_mono, recorder, tag):
+def test_leadership_handed_round(make_cluster, recorder, tag):
     """Each leads in turn, twice: a window of a former term is none."""
-    cluster = make_mono(FAST)
+    cluster = make_cluster(settings=FAST)
     load = start_load(cluster, recorder, tag)
     with load:
         for turn in range(6):
@@ -230,9 +216,9 @@ def test_leadership_handed_round(make_mono, recorder, tag):
         finish(load, cluster, tag)
 
 
-def test_without_a_majority_nobody_gets_ids(make_mono, tag):
+def test_without_a_majority_nobody_gets_ids(make_cluster, tag):
     """What is left of the window is not for a leader that nobody answers."""
-    cluster = make_mono(FAST)
+    cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, mode="monotonic", step=1000, max_step=1000)
     leader = cluster.leader()
     top = take(leader, tag)[1]
@@ -252,9 +238,9 @@ def test_without_a_majority_nobody_gets_ids(make_mono, tag):
 
 
 @pytest.mark.bound(90)
-def test_rolling_restarts_waste_nothing(make_mono, tag):
+def test_rolling_restarts_waste_nothing(make_cluster, tag):
     """A leader that stops gives back what is left of its window; ids go on where they were."""
-    cluster = make_mono(STEADY)
+    cluster = make_cluster(settings=STEADY)
     cluster.create_tag(tag, mode="monotonic", step=1000, max_step=1000)
     expected = 1
     for _ in range(2):
@@ -273,9 +259,9 @@ def test_rolling_restarts_waste_nothing(make_mono, tag):
 
 
 @pytest.mark.bound(90)
-def test_rolling_restart_under_load(make_mono, recorder, tag):
+def test_rolling_restart_under_load(make_cluster, recorder, tag):
     """Nobody sees an error but of a node that goes."""
-    cluster = make_mono(FAST)
+    cluster = make_cluster(settings=FAST)
     load = start_load(cluster, recorder, tag, step=50, max_step=1000)
     with load:
         for node in cluster.nodes:
@@ -290,9 +276,9 @@ def test_rolling_restart_under_load(make_mono, recorder, tag):
 
 
 @pytest.mark.bound(90)
-def test_the_mode_changes_under_load(make_mono, tmp_path, tag):
+def test_the_mode_changes_under_load(make_cluster, tmp_path, tag):
     """Each mode follows each: between monotonic and strict, and to trend, at once."""
-    cluster = make_mono(FAST)
+    cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, step=20, max_step=20)
     axes = Axes(tmp_path / "history", tag)
     load = StrictLoad(axes, cluster.nodes)
@@ -311,8 +297,8 @@ def test_the_mode_changes_under_load(make_mono, tmp_path, tag):
     assert verdict.operations > 1000
 
 
-def test_what_the_window_held_is_burnt_by_a_change(make_mono, tag):
-    cluster = make_mono(FAST)
+def test_what_the_window_held_is_burnt_by_a_change(make_cluster, tag):
+    cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, mode="monotonic", step=1000, max_step=1000)
     top = take(cluster.followers()[0], tag)[1]
     row = set_mode(cluster.followers()[1], tag, "strict")
@@ -322,9 +308,9 @@ def test_what_the_window_held_is_burnt_by_a_change(make_mono, tag):
 
 
 @pytest.mark.bound(60)
-def test_to_monotonic_waits_for_those_that_hold_segments(make_mono, tag):
+def test_to_monotonic_waits_for_those_that_hold_segments(make_cluster, tag):
     """As to strict: no round guards a segment in the memory of a node."""
-    cluster = make_mono(FAST)
+    cluster = make_cluster(settings=FAST)
     cluster.create_tag(tag, step=100, max_step=100)
     top = hold_segments(cluster, tag)
     leader, away = cluster.leader(), cluster.followers()[0]

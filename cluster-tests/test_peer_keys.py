@@ -178,8 +178,7 @@ class Meddler:
 def test_bits_that_are_changed_on_their_way(make_cluster, proxies, tag):
     """Number 5: a forwarded PUT and AppendEntries that were rewritten in flight were committed. Now
     the link closes, the node dials anew, and nobody sees anything but what was asked for."""
-    cluster = make_cluster(start=False)
-    proxies.attach(cluster)
+    cluster = make_cluster(start=False, proxies=proxies)
     meddler = Meddler(proxies)
     cluster.start()
     cluster.create_tag(tag)

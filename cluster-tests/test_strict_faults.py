@@ -178,9 +178,7 @@ def test_leader_cut_off(make_cluster, proxies, recorder, tag, way):
     """The leader is cut off from its peers, both ways or one, while its clients still reach it:
     they may be told so after their timeout, the clients of the others see nothing, and no id is
     handed out by a leader that is none any more."""
-    cluster = make_cluster(settings=FAST, start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(settings=FAST, proxies=proxies)
     load = start_load(cluster, recorder, tag)
     with leader_cut_off(load, cluster, proxies, tag, way) as (old, others):
         load.wait_all_served()
@@ -196,9 +194,7 @@ def test_leader_cut_off(make_cluster, proxies, recorder, tag, way):
 def test_leader_cut_off_with_default_timeouts(make_cluster, proxies, recorder, tag):
     """The same with 64 clients and the timeouts of a default configuration, and with clients that
     take the whole five seconds for their question."""
-    cluster = make_cluster(settings={}, start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(settings={}, proxies=proxies)
     load = start_load(cluster, recorder, tag)
     old = cluster.leader()
     others = cluster.others(old)
@@ -221,9 +217,7 @@ def test_leader_cut_off_with_default_timeouts(make_cluster, proxies, recorder, t
 def test_follower_cut_off(make_cluster, proxies, recorder, tag):
     """Its clients are told after their timeout; nobody else notices; keyed clients get their ids
     elsewhere, and those of the node's clients that had a key are not allocated twice."""
-    cluster = make_cluster(start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(proxies=proxies)
     load = start_load(cluster, recorder, tag, clients=24)
     lonely, other = cluster.followers()
     for node in cluster.nodes:
@@ -251,9 +245,7 @@ def test_follower_cut_off(make_cluster, proxies, recorder, tag):
 def test_leadership_goes_and_comes_back(make_cluster, proxies, recorder, tag):
     """A leads, B leads, A leads again, each time with the former leader's work under way: what A
     appended in its first term and did not commit comes to nothing or to its place, once."""
-    cluster = make_cluster(start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(proxies=proxies)
     load = start_load(cluster, recorder, tag, clients=32)
     for node in cluster.nodes:
         load.may_refuse[node.id] |= NO_ANSWER
@@ -299,9 +291,7 @@ def test_what_an_old_leader_appended_is_committed_by_the_next(
     """The leader's appends reach one follower, which cannot tell it so: not committed, not
     answered. Then the leader is killed and that follower, with the longest log, must lead: what
     it has commits late, once, although the requests came again from their nodes."""
-    cluster = make_cluster(start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(proxies=proxies)
     load = start_load(cluster, recorder, tag, clients=32)
     with load:
         for _ in range(2):

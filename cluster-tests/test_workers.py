@@ -500,9 +500,7 @@ def test_client_changes_no_row_of_a_node(shared):
 def test_worker_id_of_a_node_that_is_cut_off(make_cluster, proxies, name):
     """A client that wants the worker id of a node that nobody reaches gets it when that node's
     window is over and not before, whatever it sends, and then above all that the node stamps."""
-    cluster = make_cluster(settings=SHORT, start=False)
-    proxies.attach(cluster)
-    cluster.start()
+    cluster = make_cluster(settings=SHORT, proxies=proxies)
     wait_served(cluster.nodes)
     node = cluster.followers()[0]
     via = cluster.others(node)

@@ -76,6 +76,11 @@ def pytest_terminal_summary(terminalreporter):
 
 
 @pytest.fixture(scope="session")
+def shared_settings():
+    return FAST  # its leaders are killed and paused, and calls go on after an election
+
+
+@pytest.fixture(scope="session")
 def resting():
     """Drivers of tests that are over, by their language: the next test begins with one of them."""
     drivers = collections.defaultdict(list)

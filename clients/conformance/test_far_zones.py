@@ -48,8 +48,7 @@ def test_zones_far_apart(start_any, tmp_path):
             wait_until(lambda node=node: [(item["zone"], item["state"]) for item
                                           in node.get_json("/api/nodes")["nodes"]]
                        == [(zone, "ready") for zone in "abc"], 60, f"{node} knows all zones")
-        clients = [start_any(name).open(endpoints=urls(cluster), zone=own.settings["zone"],
-                                         attempt_ms=None)
+        clients = [start_any(name).open(endpoints=urls(cluster), zone=own.settings["zone"])
                    for name in there]
         ids = []
 
@@ -64,8 +63,16 @@ def test_zones_far_apart(start_any, tmp_path):
             assert [handed_out(node) for node in others] == elsewhere
             assert handed_out(own) == before + CALLS * len(clients)
 
-        for client in clients:
-            take(client)
+        def all_are_home(away):
+            for client in list(away):
+                before = handed_out(own)
+                take(client)
+                if handed_out(own) > before:
+                    away.discard(client)
+            return not away
+
+        away = set(clients)
+        wait_until(lambda: all_are_home(away), 60, "each client knows its zone")
         only_own_is_asked()
         own.kill9()
         for client in clients:
@@ -79,16 +86,7 @@ def test_zones_far_apart(start_any, tmp_path):
         own.start()
         wait_until(lambda: own.get("/readyz").status == 200, 60, f"{own} is ready")
         away = set(clients)
-
-        def all_are_back():
-            for client in list(away):
-                before = handed_out(own)
-                take(client)
-                if handed_out(own) > before:
-                    away.discard(client)
-            return not away
-
-        within(all_are_back, BACK_S + SLACK_S, "each client is back in its zone")
+        within(lambda: all_are_home(away), BACK_S + SLACK_S, "each client is back in its zone")
         only_own_is_asked()
         check_once(*ids)
     finally:

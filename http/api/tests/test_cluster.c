@@ -196,7 +196,7 @@ static bool read_all(struct client *client, struct buf *out)
     ssize_t got = 1;
 
     while (got > 0) {
-        got = recv(client->fd, piece, sizeof piece, 0);
+        got = TEMP_FAILURE_RETRY(recv(client->fd, piece, sizeof piece, 0));
         buf_put(out, piece, got > 0 ? (size_t)got : 0);
     }
     return got == 0;
@@ -247,7 +247,7 @@ static void test_the_connection_goes_on_behind_it(void **state)
     client_printf(f->client, "GET /api/backup HTTP/1.1\r\nHost: x\r\n\r\n"
                              "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
     while (at < sizeof end - 1) {
-        assert_int_equal(recv(f->client->fd, &byte, 1, 0), 1);
+        assert_int_equal(TEMP_FAILURE_RETRY(recv(f->client->fd, &byte, 1, 0)), 1);
         at = byte == end[at] ? at + 1 : byte == '0';
     }
     client_read(f->client, false, &reply);
@@ -307,7 +307,7 @@ static void test_a_client_that_goes_ends_it(void **state)
 
     prepare(f, MANY_PARTS, PART_BYTES);
     client_printf(gone, "GET /api/backup HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert_int_equal(recv(gone->fd, &byte, 1, 0), 1);
+    assert_int_equal(TEMP_FAILURE_RETRY(recv(gone->fd, &byte, 1, 0)), 1);
     client_close(gone);
     await_closed(f);
 }

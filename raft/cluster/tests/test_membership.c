@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "src/tests/unit/test.h"
-#include "raft/tests/raft_ring.h"
+#include "raft/cluster/tests/requests_scene.h"
 
 #define PATIENCE_MS 2000
 
@@ -52,67 +52,56 @@ static const char *address_seen(struct ring *ring, uint64_t at, uint64_t id)
 
 static void test_a_member_is_told_to_move(void **state)
 {
-    RING ring = {0};
-    uint64_t leader;
-    uint64_t follower;
-    uint64_t other;
+    struct trio *t = *state;
 
-    (void)state;
-    ring_start(&ring, 3);
-    leader = ring_elect(&ring);
-    follower = ring_follower(&ring);
-    other = 6 - leader - follower;
-    ring_run_ms(&ring, 100);
-    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_MOVE, other, "moved:1"), MEMBER_DONE);
-    ring_run_ms(&ring, 200);
-    assert_string_equal(address_seen(&ring, leader, other), "moved:1");
-    assert_string_equal(address_seen(&ring, follower, other), "moved:1");
+    assert_int_equal(outcome_of(&t->ring, t->follower, MEMBER_ASK_MOVE, t->other, "moved:1"),
+                     MEMBER_DONE);
+    ring_run_ms(&t->ring, 200);
+    assert_string_equal(address_seen(&t->ring, t->leader, t->other), "moved:1");
+    assert_string_equal(address_seen(&t->ring, t->follower, t->other), "moved:1");
     for (unsigned i = 0; i <= LIMIT_MEMBERSHIP_REQUESTS; i++) { /* none that is over counts */
-        assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, other, "moved:1"), MEMBER_DONE);
+        assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_MOVE, t->other, "moved:1"),
+                         MEMBER_DONE);
     }
-    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, follower, "moved:1"),
+    assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_MOVE, t->follower, "moved:1"),
                      MEMBER_ADDRESS_IN_USE);
-    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 9, "moved:1"),
+    assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_ADD, 9, "moved:1"),
                      MEMBER_ADDRESS_IN_USE);
-    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, 9, "h:9"), MEMBER_UNKNOWN);
+    assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_MOVE, 9, "h:9"), MEMBER_UNKNOWN);
 
     /* A wrong address of another one would leave no majority. */
-    ring_crash(&ring, other);
-    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, follower, "moved:2"),
+    ring_crash(&t->ring, t->other);
+    assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_MOVE, t->follower, "moved:2"),
                      MEMBER_NO_QUORUM);
-    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, other, "moved:3"), MEMBER_DONE);
+    assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_MOVE, t->other, "moved:3"),
+                     MEMBER_DONE);
 }
 
 /* It was started at the address of another one. Nobody says a configuration with one address twice:
  * that was an assertion, on every node and at each of its starts. */
 static void test_a_member_that_claims_the_address_of_another(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct node_info info = {.levels = {1, 1}};
     struct asked asked = {0};
-    uint64_t leader;
 
-    (void)state;
-    ring_start(&ring, 3);
-    leader = ring_elect(&ring);
-    ring_run_ms(&ring, 100);
-    assert_true(state_node(ring_node(&ring, leader)->replica.state, leader, &info));
+    assert_true(state_node(ring_node(&t->ring, t->leader)->replica.state, t->leader, &info));
     memcpy(info.peer_address, "ring:2", sizeof "ring:2");
-    if (leader == 2) {
+    if (t->leader == 2) {
         memcpy(info.peer_address, "ring:3", sizeof "ring:3");
     }
     asked_put(&asked, "", 1);
     asked.base.payload.len = 0;
     cluster_command_put(&asked.base.payload, COMMAND_NODE_INFO, &info);
-    ask(&ring, leader, &asked, PATIENCE_MS);
-    ring_run_ms(&ring, 500);
+    ask(&t->ring, t->leader, &asked, PATIENCE_MS);
+    ring_run_ms(&t->ring, 500);
     assert_int_equal(asked.done, 1);
-    assert_non_null(state_member_address(ring_node(&ring, leader)->replica.state, leader));
+    assert_non_null(state_member_address(ring_node(&t->ring, t->leader)->replica.state, t->leader));
     for (uint64_t id = 1; id <= 3; id++) {
         struct wire_statement said;
         struct buf statement = BUF_INIT;
 
-        peers_state(&ring_node(&ring, id)->replica.peers, &statement);
+        peers_state(&ring_node(&t->ring, id)->replica.peers, &statement);
         assert_int_equal(wire_statement_decode(statement.data, statement.len, &said), 0);
         assert_true(said.conf.len > 0);
         buf_free(&statement);
@@ -122,45 +111,36 @@ static void test_a_member_that_claims_the_address_of_another(void **state)
 
 static void test_follower_is_removed(void **state)
 {
-    RING ring = {0};
+    struct trio *t = *state;
     struct rollback *seen;
-    uint64_t leader;
-    uint64_t follower;
 
-    (void)state;
-    ring_start(&ring, 3);
-    leader = ring_elect(&ring);
-    follower = ring_follower(&ring);
-    ring_run_ms(&ring, 100);
-    seen = &ring_node(&ring, leader)->replica.driver.peers.seen;
-    assert_non_null(rollback_find(seen, follower));
-    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
-    assert_null(rollback_find(seen, follower)); /* it never comes back */
-    assert_non_null(rollback_find(seen, 6 - leader - follower));
-    assert_int_equal(voters_of(&ring, leader), 2);
-    assert_true(state_member_removed(ring_node(&ring, leader)->replica.state, follower));
-    assert_int_equal(
-        peers_admit(&ring_node(&ring, leader)->replica.peers, follower, 1000 + follower),
-        ERR_REMOVED);
-    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
-    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, follower, "h:1"),
+    seen = &ring_node(&t->ring, t->leader)->replica.driver.peers.seen;
+    assert_non_null(rollback_find(seen, t->follower));
+    assert_int_equal(outcome_of(&t->ring, t->follower, MEMBER_ASK_REMOVE, t->follower, ""),
+                     MEMBER_DONE);
+    assert_null(rollback_find(seen, t->follower)); /* it never comes back */
+    assert_non_null(rollback_find(seen, 6 - t->leader - t->follower));
+    assert_int_equal(voters_of(&t->ring, t->leader), 2);
+    assert_true(state_member_removed(ring_node(&t->ring, t->leader)->replica.state, t->follower));
+    assert_int_equal(peers_admit(&ring_node(&t->ring, t->leader)->replica.peers, t->follower,
+                                 1000 + t->follower),
+                     ERR_REMOVED);
+    assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_REMOVE, t->follower, ""),
+                     MEMBER_DONE);
+    assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_ADD, t->follower, "h:1"),
                      MEMBER_WAS_REMOVED);
 }
 
 /* Asked for, it is refused with words; but an entry may say so as well, of a leader that lies. */
 static void test_an_address_that_is_there_already(void **state)
 {
-    RING ring = {0};
-    uint64_t leader;
+    struct trio *t = *state;
 
-    (void)state;
-    ring_start(&ring, 3);
-    leader = ring_elect(&ring);
-    ring_run_ms(&ring, 100);
     assert_int_equal(
-        driver_change(&ring_node(&ring, leader)->replica.driver, 7, "ring:2", ROLE_STANDBY),
+        driver_change(&ring_node(&t->ring, t->leader)->replica.driver, 7, "ring:2", ROLE_STANDBY),
         ERR_INVALID);
-    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "ring:2"), MEMBER_ADDRESS_IN_USE);
+    assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_ADD, 7, "ring:2"),
+                     MEMBER_ADDRESS_IN_USE);
 }
 
 static void test_leader_is_removed(void **state)
@@ -555,11 +535,11 @@ static void test_the_most_members(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_member_is_told_to_move),
-        cmocka_unit_test(test_a_member_that_claims_the_address_of_another),
-        cmocka_unit_test(test_follower_is_removed),
+        TRIO_TEST(test_a_member_is_told_to_move),
+        TRIO_TEST(test_a_member_that_claims_the_address_of_another),
+        TRIO_TEST(test_follower_is_removed),
         cmocka_unit_test(test_leader_is_removed),
-        cmocka_unit_test(test_an_address_that_is_there_already),
+        TRIO_TEST(test_an_address_that_is_there_already),
         cmocka_unit_test(test_leadership_moves),
         cmocka_unit_test(test_leader_without_room_gives_way),
         cmocka_unit_test(test_the_most_members),

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"
@@ -254,4 +255,44 @@ int net_node_send(struct net_node *node, uint64_t to, uint64_t number, size_t le
     assert_null(payload.data);
     assert_int_equal(payload.len, 0);
     return rv;
+}
+
+/* --- two nodes --- */
+
+int net_pair_setup(void **state)
+{
+    struct net_pair *pair = calloc(1, sizeof *pair);
+
+    assert_non_null(pair);
+    net_world_init(&pair->world);
+    net_node_init(&pair->a, &pair->world, 1);
+    net_node_init(&pair->b, &pair->world, 2);
+    *state = pair;
+    return 0;
+}
+
+int net_pair_teardown(void **state)
+{
+    struct net_pair *pair = *state;
+
+    net_node_close(&pair->a);
+    net_node_close(&pair->b);
+    net_world_free(&pair->world);
+    free(pair);
+    return 0;
+}
+
+void net_pair_open(struct net_pair *pair)
+{
+    net_node_open(&pair->a);
+    net_node_open(&pair->b);
+    net_node_set_peers(&pair->a, &pair->b, NULL);
+    net_node_set_peers(&pair->b, &pair->a, NULL);
+}
+
+void net_pair_connect(struct net_pair *pair)
+{
+    net_pair_open(pair);
+    RUN_UNTIL(&pair->world, pair->a.up[2] && pair->b.up[1]);
+    assert_true(net_node_connected(&pair->a, 2) && net_node_connected(&pair->b, 1));
 }

@@ -87,6 +87,18 @@ void net_node_close(struct net_node *node);
 void net_node_set_peers(struct net_node *node, const struct net_node *a, const struct net_node *b);
 void net_node_set_peer(struct net_node *node, uint64_t id, const char *address);
 
+/* Two nodes for a whole test, with the ids 1 and 2, which are not open yet. */
+struct net_pair {
+    struct net_world world;
+    struct net_node a;
+    struct net_node b;
+};
+int net_pair_setup(void **state); /* *state: a struct net_pair */
+int net_pair_teardown(void **state);
+/* Open them, and let each dial the other; and then wait until both are connected. */
+void net_pair_open(struct net_pair *pair);
+void net_pair_connect(struct net_pair *pair);
+
 bool net_node_connected(struct net_node *node, uint64_t peer);
 
 /* Send len bytes that begin with the number. */

@@ -7,7 +7,6 @@
 #include "raft/transport/net_uv.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -15,50 +14,6 @@
 #include "raft/transport/tests/net_fixture.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
-
-struct pair {
-    struct net_world world;
-    struct net_node a; /* id 1 */
-    struct net_node b; /* id 2 */
-};
-
-static int setup(void **state)
-{
-    struct pair *pair = calloc(1, sizeof *pair);
-
-    assert_non_null(pair);
-    net_world_init(&pair->world);
-    net_node_init(&pair->a, &pair->world, 1);
-    net_node_init(&pair->b, &pair->world, 2);
-    *state = pair;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct pair *pair = *state;
-
-    net_node_close(&pair->a);
-    net_node_close(&pair->b);
-    net_world_free(&pair->world);
-    free(pair);
-    return 0;
-}
-
-static void open_both(struct pair *pair)
-{
-    net_node_open(&pair->a);
-    net_node_open(&pair->b);
-    net_node_set_peers(&pair->a, &pair->b, NULL);
-    net_node_set_peers(&pair->b, &pair->a, NULL);
-}
-
-static void connect_both(struct pair *pair)
-{
-    open_both(pair);
-    RUN_UNTIL(&pair->world, pair->a.up[2] && pair->b.up[1]);
-    assert_true(net_node_connected(&pair->a, 2) && net_node_connected(&pair->b, 1));
-}
 
 /* Did the last dial of the peer end for this reason? */
 static bool failed_with(struct net_node *node, uint64_t peer, const char *reason)
@@ -68,13 +23,13 @@ static bool failed_with(struct net_node *node, uint64_t peer, const char *reason
 
 static void test_frames_arrive_in_order(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     const unsigned count = 10000;
     struct prng prng;
 
     prng_seed(&prng, 1);
     pair->a.numbered = pair->b.numbered = true;
-    connect_both(pair);
+    net_pair_connect(pair);
     for (unsigned i = 0; i < count; i++) {
         /* mostly small, some larger than the input buffer */
         const size_t len = 8 + (size_t)prng_below(&prng, i % 500 == 0 ? 300000 : 300);
@@ -95,13 +50,13 @@ static void test_frames_arrive_in_order(void **state)
 /* More than the sockets hold: a write ends in the middle of some frame, with others behind it. */
 static void test_burst_larger_than_the_sockets_take(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     const unsigned count = 10000;
     struct prng prng;
 
     prng_seed(&prng, 2);
     pair->b.numbered = true;
-    connect_both(pair);
+    net_pair_connect(pair);
     for (unsigned i = 0; i < count; i++) {
         assert_int_equal(net_node_send(&pair->a, 2, i, 8 + (size_t)prng_below(&prng, 3000)), 0);
     }
@@ -115,10 +70,10 @@ static void test_burst_larger_than_the_sockets_take(void **state)
 
 static void test_largest_frame(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     pair->b.numbered = true;
-    connect_both(pair);
+    net_pair_connect(pair);
     assert_int_equal(net_node_send(&pair->a, 2, 0, FRAME_PAYLOAD_BYTES_MAX), 0);
     assert_int_equal(net_node_send(&pair->a, 2, 1, FRAME_PAYLOAD_BYTES_MAX + 1), ERR_TOO_LARGE);
     assert_int_equal(net_node_send(&pair->a, 2, 1, 8), 0);
@@ -128,10 +83,10 @@ static void test_largest_frame(void **state)
 
 static void test_every_type_arrives(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     struct net *net;
 
-    connect_both(pair);
+    net_pair_connect(pair);
     net = net_uv_net(pair->a.net);
     for (unsigned type = FRAME_RAFT; type < FRAME_PING; type++) {
         struct buf empty = BUF_INIT;
@@ -147,11 +102,11 @@ static void test_every_type_arrives(void **state)
 static void test_urgent_frames_leave_at_once(void **state)
 {
     static const enum frame_type urgent[] = {FRAME_CONFIRM, FRAME_CONFIRM_ACK};
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     const struct net_out *out;
     struct net *net;
 
-    connect_both(pair);
+    net_pair_connect(pair);
     net = net_uv_net(pair->a.net);
     out = &net_uv_link(pair->a.net, 2)->conn->out;
     for (unsigned i = 0; i < 2; i++) {
@@ -170,12 +125,12 @@ static void test_urgent_frames_leave_at_once(void **state)
 /* The socket takes nothing any more: that is told later, and not from inside the call. */
 static void test_an_urgent_frame_finds_the_link_broken(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     struct buf empty = BUF_INIT;
     struct net *net;
     uv_os_fd_t fd;
 
-    connect_both(pair);
+    net_pair_connect(pair);
     net = net_uv_net(pair->a.net);
     assert_int_equal(uv_fileno((uv_handle_t *)&net_uv_link(pair->a.net, 2)->conn->tcp, &fd), 0);
     assert_int_equal(shutdown(fd, SHUT_WR), 0);
@@ -191,7 +146,7 @@ static void test_an_urgent_frame_finds_the_link_broken(void **state)
 
 static void test_send_errors(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     net_node_open(&pair->a);
     assert_int_equal(net_node_send(&pair->a, 2, 0, 8), ERR_NOT_FOUND);
@@ -205,10 +160,10 @@ static void test_send_errors(void **state)
 /* It does not come up, and does with the right one. (test_net_uv_hostile.c looks at the bytes.) */
 static void test_wrong_secret(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     net_node_secret(&pair->b, "Secret", NULL);
-    open_both(pair);
+    net_pair_open(pair);
     RUN_UNTIL(&pair->world, failed_with(&pair->a, 2, "another secret"));
     RUN_UNTIL(&pair->world, failed_with(&pair->b, 1, "another secret"));
     assert_int_equal(pair->a.ups + pair->b.ups, 0);
@@ -222,10 +177,10 @@ static void test_wrong_secret(void **state)
 
 static void test_wrong_cluster(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     pair->b.config.cluster_id = "other";
-    open_both(pair);
+    net_pair_open(pair);
     RUN_UNTIL(&pair->world, pair->a.refusals == 1 && pair->b.refusals == 1);
     assert_int_equal(pair->a.refused_by, 2);
     assert_int_equal(pair->a.refused_err, ERR_REFUSED);
@@ -235,7 +190,7 @@ static void test_wrong_cluster(void **state)
 
 static void test_wrong_node_at_the_address(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     net_node_open(&pair->a);
     net_node_open(&pair->b);
@@ -249,7 +204,7 @@ static void test_wrong_node_at_the_address(void **state)
 
 static void test_same_id_twice(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     pair->b.config.node_id = 1;
     net_node_open(&pair->a);
@@ -269,10 +224,10 @@ static struct net_presence presence(struct net_node *node, uint64_t peer)
 /* Whose data are at the two ends that a node has with a peer: they need not be the same. */
 static void test_whose_data_a_peer_is_here_with(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     struct net_node twin;
 
-    open_both(pair);
+    net_pair_open(pair);
     assert_int_equal(presence(&pair->a, 2).dials, 7);
     RUN_UNTIL(&pair->world, presence(&pair->a, 2).reached == pair->b.config.store_id &&
                                 presence(&pair->a, 2).heard == pair->b.config.store_id);
@@ -290,10 +245,10 @@ static void test_whose_data_a_peer_is_here_with(void **state)
 
 static void test_wiped_store(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     pair->a.unwelcome_store = pair->b.config.store_id;
-    open_both(pair);
+    net_pair_open(pair);
     RUN_UNTIL(&pair->world, pair->b.refusals == 1);
     assert_int_equal(pair->b.refused_by, 1);
     assert_int_equal(pair->b.refused_err, ERR_WRONG_NODE);
@@ -304,7 +259,7 @@ static void test_wiped_store(void **state)
 
 static void test_unknown_peer_until_it_is_known(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     net_node_open(&pair->a);
     net_node_open(&pair->b);
@@ -318,9 +273,9 @@ static void test_unknown_peer_until_it_is_known(void **state)
 
 static void test_restart_and_reconnect(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
-    connect_both(pair);
+    net_pair_connect(pair);
     for (unsigned i = 1; i <= 3; i++) {
         net_node_close(&pair->b);
         RUN_UNTIL(&pair->world, !pair->a.up[2]);
@@ -337,11 +292,11 @@ static void test_restart_and_reconnect(void **state)
 /* It lives: there is no need to wait for the time at which it would be dialled anyway. */
 static void test_a_peer_that_dials_is_dialled_soon(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     struct net_link *link;
     uint64_t before_ms;
 
-    connect_both(pair);
+    net_pair_connect(pair);
     link = net_uv_link(pair->a.net, 2);
     net_node_close(&pair->b);
     RUN_UNTIL(&pair->world, link->backoff_ms == LIMIT_REDIAL_MAX_MS && link->conn == NULL);
@@ -358,7 +313,7 @@ static void test_a_peer_that_dials_is_dialled_soon(void **state)
 
 static void test_names_are_resolved(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     char address[64];
 
     net_node_open(&pair->a);
@@ -372,9 +327,9 @@ static void test_names_are_resolved(void **state)
 
 static void test_address_changes(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
-    connect_both(pair);
+    net_pair_connect(pair);
     net_node_set_peer(&pair->a, 2, "127.0.0.1:1");
     assert_false(net_node_connected(&pair->a, 2));
     assert_true(pair->a.up[2]); /* never told from inside the call */
@@ -389,9 +344,9 @@ static void test_address_changes(void **state)
 
 static void test_removed_peer_is_cut_both_ways(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
-    connect_both(pair);
+    net_pair_connect(pair);
     net_node_set_peers(&pair->a, NULL, NULL);
     assert_int_equal(net_node_send(&pair->a, 2, 0, 8), ERR_NOT_FOUND);
     RUN_UNTIL(&pair->world, !pair->a.up[2] && !pair->b.up[1]);
@@ -400,10 +355,10 @@ static void test_removed_peer_is_cut_both_ways(void **state)
 
 static void test_malformed_payload_closes_the_link(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     pair->b.receive_result = false;
-    connect_both(pair);
+    net_pair_connect(pair);
     assert_int_equal(net_node_send(&pair->a, 2, 0, 8), 0);
     assert_int_equal(net_node_send(&pair->a, 2, 1, 8), 0);
     RUN_UNTIL(&pair->world, pair->a.downs == 1);
@@ -424,7 +379,7 @@ static void test_open_errors(void **state)
                                       "300.0.0.1:80:",
                                       "a b:1",
                                       "1.2.3.4:-1"};
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     struct net_uv *net = NULL;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -445,7 +400,7 @@ static void test_open_errors(void **state)
 
 static void test_listens_on_a_name_and_on_ipv6(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     char address[64];
     int rv;
 
@@ -467,10 +422,10 @@ static void test_listens_on_a_name_and_on_ipv6(void **state)
 
 static void test_close_in_every_state(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     for (unsigned turns = 0; turns < 12; turns++) {
-        open_both(pair);
+        net_pair_open(pair);
         net_node_set_peer(&pair->b, 1, "localhost:1"); /* something to resolve */
         net_world_expect(&pair->world);
         for (unsigned i = 0; i < turns; i++) {
@@ -486,7 +441,7 @@ static void test_close_in_every_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, net_pair_setup, net_pair_teardown)
         T(test_frames_arrive_in_order),
         T(test_burst_larger_than_the_sockets_take),
         T(test_largest_frame),

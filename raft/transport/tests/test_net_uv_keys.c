@@ -6,52 +6,12 @@
  */
 #include "raft/transport/net_uv.h"
 
-#include <stdlib.h>
-
 #include "src/tests/unit/test.h"
 #include "raft/transport/tests/net_hex.h"
 #include "raft/transport/tests/net_lone.h"
 #include "src/base/limits.h"
 
 /* --- two nodes that exchange their secret --- */
-
-struct pair {
-    struct net_world world;
-    struct net_node a; /* id 1 */
-    struct net_node b; /* id 2 */
-};
-
-static int pair_setup(void **state)
-{
-    struct pair *pair = calloc(1, sizeof *pair);
-
-    assert_non_null(pair);
-    net_world_init(&pair->world);
-    net_node_init(&pair->a, &pair->world, 1);
-    net_node_init(&pair->b, &pair->world, 2);
-    *state = pair;
-    return 0;
-}
-
-static int pair_teardown(void **state)
-{
-    struct pair *pair = *state;
-
-    net_node_close(&pair->a);
-    net_node_close(&pair->b);
-    net_world_free(&pair->world);
-    free(pair);
-    return 0;
-}
-
-static void open_both(struct pair *pair)
-{
-    net_node_open(&pair->a);
-    net_node_open(&pair->b);
-    net_node_set_peers(&pair->a, &pair->b, NULL);
-    net_node_set_peers(&pair->b, &pair->a, NULL);
-    RUN_UNTIL(&pair->world, pair->a.up[2] && pair->b.up[1]);
-}
 
 static unsigned set_secrets(struct net_node *node, const char *first, const char *second)
 {
@@ -65,10 +25,10 @@ static unsigned set_secrets(struct net_node *node, const char *first, const char
  * there again at once. */
 static void test_a_secret_is_exchanged(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
     unsigned renewed = 0;
 
-    open_both(pair);
+    net_pair_connect(pair);
     assert_int_equal(set_secrets(&pair->a, "new", "secret"), 0);
     assert_int_equal(set_secrets(&pair->b, "new", "secret"), 0);
     assert_false(net_uv_set_keys(pair->b.net, net_fixture_keys("test", "new", "secret"), &renewed));
@@ -87,10 +47,10 @@ static void test_a_secret_is_exchanged(void **state)
 /* It offers the new one, which the other does not know yet, and then the old one. */
 static void test_a_node_that_is_ahead(void **state)
 {
-    struct pair *pair = *state;
+    struct net_pair *pair = *state;
 
     net_node_secret(&pair->a, "new", "secret");
-    open_both(pair);
+    net_pair_connect(pair);
     assert_int_equal(net_uv_link(pair->a.net, 2)->conn->offer, 1);
     assert_int_equal(net_uv_link(pair->b.net, 1)->conn->offer, 0);
 }
@@ -132,7 +92,7 @@ static void test_a_hello_of_another_than_the_identity(void **state)
     assert_int_equal(h->node.received + h->node.ups, 0);
 }
 
-#define PAIR(test) cmocka_unit_test_setup_teardown(test, pair_setup, pair_teardown)
+#define PAIR(test) cmocka_unit_test_setup_teardown(test, net_pair_setup, net_pair_teardown)
 #define LONE(test) cmocka_unit_test_setup_teardown(test, net_lone_setup, net_lone_teardown)
 
 int main(void)

@@ -130,7 +130,10 @@ static enum ctl_exit backup_check(const char *path, int fd, struct backup_head *
     }
     err = backup_verify(data, (size_t)st.st_size, ret_head, ret_totals, &error);
     (void)munmap(data, (size_t)st.st_size);
-    return err == 0 ? CTL_DONE : ctl_fail(CTL_DATA, "%s is damaged: %s", path, error.text);
+    return err == 0 ? CTL_DONE
+                    : ctl_fail(CTL_DATA, "%s %s: %s", path,
+                               err == ERR_BAD_VERSION ? "cannot be checked here" : "is damaged",
+                               error.text);
 }
 
 /* Move the backup into its place, durably. */

@@ -3,9 +3,11 @@
  */
 #include "http/resp/api/tests/resp_ask.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "src/tests/unit/test.h"
 #include "src/base/assert.h"
@@ -35,11 +37,15 @@ void resp_send(struct client *client, const char *words)
 
 static void receive(struct client *client, char *out, size_t len)
 {
-    ssize_t got = recv(client->fd, out, len, MSG_WAITALL);
+    size_t got = 0;
 
-    if (got != (ssize_t)len) {
-        print_error("wanted %zu bytes, got %zd: %.*s\n", len, got, got > 0 ? (int)got : 0, out);
-        fail();
+    while (got < len) {
+        ssize_t more = TEMP_FAILURE_RETRY(recv(client->fd, out + got, len - got, 0));
+
+        if (more <= 0) {
+            fail_msg("wanted %zu bytes, got %zu: %.*s", len, got, (int)got, out);
+        }
+        got += (size_t)more;
     }
 }
 

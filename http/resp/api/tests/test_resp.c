@@ -229,6 +229,11 @@ static void test_deadline(void **state)
 {
     struct scene *scene = *state;
 
+    fake_fail_with(&scene->f.fake, ERR_OVERLOADED);
+    resp_expect_error(scene->resp, "INCR strict", "-BUSY overloaded: ", "");
+    fake_fail_with(&scene->f.fake, ERR_NO_LEADER);
+    resp_expect_error(scene->resp, "GET a", "-TRYAGAIN no_leader: ", "");
+    fake_fail_with(&scene->f.fake, 0);
     stop(scene);
     start_with(scene, (struct http_settings){.loops = 1, .default_timeout_ms = 30});
     (void)fake_open(&scene->f.fake, "w", 0, 0);
@@ -237,11 +242,6 @@ static void test_deadline(void **state)
     atomic_store(&scene->f.fake.health.leader_known, false);
     resp_expect_error(scene->resp, "INCR w", "-TRYAGAIN no_leader: ", "no leader");
     fake_release(&scene->f.fake);
-    fake_fail_with(&scene->f.fake, ERR_OVERLOADED);
-    resp_expect_error(scene->resp, "INCR strict", "-BUSY overloaded: ", "");
-    fake_fail_with(&scene->f.fake, ERR_NO_LEADER);
-    resp_expect_error(scene->resp, "GET a", "-TRYAGAIN no_leader: ", "");
-    fake_fail_with(&scene->f.fake, 0);
 }
 
 /* --- looking --- */
