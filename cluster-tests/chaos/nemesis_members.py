@@ -42,12 +42,15 @@ class MemberNemesis(DiskNemesis):
     # --- asking ---
 
     def ask(self, method, target, body=None):
-        """Ask any node until one answers with something else than 503; None: none did in time."""
+        """Ask any node until one answers with something else than 503; None: none did in time. One
+        that is paused is not asked: its pause, which ends by this thread, would last as long."""
         deadline = time.monotonic() + CHANGE_S
         answer = None
         turn = self.serial
+        paused = {node for fault, _, nodes in self.active.values() if fault["kind"] == "pause"
+                  for node in nodes}
         while time.monotonic() < deadline:
-            up = [node for node in self.cluster.nodes if node.alive]
+            up = [node for node in self.cluster.nodes if node.alive and node.id not in paused]
             turn += 1
             try:
                 answer = up[turn % len(up)].http(method, target, body)
