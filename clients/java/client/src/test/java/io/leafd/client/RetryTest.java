@@ -102,7 +102,8 @@ class RetryTest {
     @Test
     void aNodeThatIsAboutToStop() throws Exception {
         try (FakeServer one = new FakeServer(cluster); FakeServer two = new FakeServer(cluster);
-                LeafdClient client = Expect.open(one.url(), two.url())) {
+                LeafdClient client = LeafdClient.open(Expect.settings(one.url(), two.url())
+                        .connectMs(60_000).build())) { // no second request
             client.strict("t").next();
             FakeServer first = one.seen.isEmpty() ? two : one;
             FakeServer other = one.seen.isEmpty() ? one : two;
