@@ -122,16 +122,19 @@ static void update_birth(struct health *health)
     }
 }
 
-/* The lease judges the clock only for a node that has worker ids. */
+/* The lease judges the clock only for a node that has worker ids. Two clocks of three that differ
+ * do not tell which is wrong. */
 static void update_clock(struct health *health)
 {
     const struct clock_check *check = &health->of.replica->clock_sync.check;
     const struct clock *clock = health->of.on->real_clock;
     uint64_t now_ms = clock_now_ms(clock);
-    bool is_known = check->members > 0 && clock_check_asked(check, now_ms);
+    uint64_t wall_ms = clock_wall_ms(clock);
+    bool is_known = check->members > 0 && clock_check_asked(check, now_ms) &&
+                    clock_check_agreed(check, now_ms, wall_ms);
     int64_t off_ms;
 
-    if (clock_check_verdict(check, now_ms, clock_wall_ms(clock), &off_ms) != 0 || is_known) {
+    if (clock_check_verdict(check, now_ms, wall_ms, &off_ms) != 0 || is_known) {
         SEE(health, clock_off_ms, off_ms);
     }
     if (is_known) {

@@ -10,6 +10,7 @@
 #include "raft/tests/raft_ring.h"
 
 #define AHEAD_MS 300
+#define HOUR_MS 3600000
 #define LOOK_MS 3000 /* by then everything was asked for and looked at */
 
 struct world {
@@ -165,9 +166,20 @@ static void test_a_clock_against_the_others(void **state)
         ring_run_ms(&w->ring, CLOCK_SAMPLE_FRESH_MS + LOOK_MS);
         assert_int_equal(seen->clock_off_ms, AHEAD_MS);
         ring_crash(&w->ring, 2);
+        ring_node(&w->ring, 2)->wall_ahead_ms = -HOUR_MS;
         ring_restart(&w->ring, 2);
         ring_run_ms(&w->ring, LOOK_MS);
-        assert_false(ring_node(&w->ring, 2)->ids.health.seen.clock_known);
+        seen = &ring_node(&w->ring, 2)->ids.health.seen;
+        assert_false(seen->clock_known);
+        /* Of the others, which differ from it, one is heard, then both. */
+        ring_isolate(&w->ring, 2, false);
+        ring_isolate(&w->ring, 3, true);
+        ring_run_ms(&w->ring, LOOK_MS);
+        assert_false(seen->clock_known);
+        ring_isolate(&w->ring, 3, false);
+        ring_run_ms(&w->ring, LOOK_MS);
+        assert_true(seen->clock_known);
+        assert_int_equal(seen->clock_off_ms, -HOUR_MS);
         end(w);
     }
 }
