@@ -128,14 +128,7 @@ func handClocked(t *testing.T) (*handClock, *fakeNode, *Client, *Snowflake) {
 }
 
 func TestAWindowIsRenewedAtAThird(t *testing.T) {
-	clock := newHandClock()
-	n := newFake(t)
-	n.clock = clock.Now
-	c := openFor(t, Settings{Window: 30 * time.Second}, n.URL)
-	c.clock = clock
-	s := snowflakeOf(t, c, "")
-	clock.move(1)
-	mustNext(t, s)
+	clock, n, c, s := handClocked(t)
 	eventually(t, "it waits for the renewal", func() bool { return clock.pending() == 1 })
 	clock.move(10*time.Second - 1)
 	if len(n.requests()) != 1 {

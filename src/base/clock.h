@@ -157,7 +157,8 @@ uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms
 /* True when our own clock and the fresh samples together are a majority of the members' clocks. */
 bool clock_check_asked(const struct clock_check *check, uint64_t now_ms);
 
-/* True when the clocks of all members are known, or a majority of them is near the median. */
+/* True when the clocks of all members are known, or a majority of them is near the median: then
+ * clock_check_asked() holds, too. */
 bool clock_check_agreed(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms);
 
 /* How far a peer's clock is ahead of our own one, by its sample. False: there is no fresh one. */

@@ -130,8 +130,7 @@ static void update_clock(struct health *health)
     const struct clock *clock = health->of.on->real_clock;
     uint64_t now_ms = clock_now_ms(clock);
     uint64_t wall_ms = clock_wall_ms(clock);
-    bool is_known = check->members > 0 && clock_check_asked(check, now_ms) &&
-                    clock_check_agreed(check, now_ms, wall_ms);
+    bool is_known = check->members > 0 && clock_check_agreed(check, now_ms, wall_ms);
     int64_t off_ms;
 
     if (clock_check_verdict(check, now_ms, wall_ms, &off_ms) != 0 || is_known) {

@@ -213,8 +213,12 @@ class Watched {
 
     #marks() {
         return this.#files.map((file) => {
-            const known = statSync(file, { throwIfNoEntry: false });
-            return known === undefined ? "none" : `${known.ino} ${known.size} ${known.mtimeMs}`;
+            try {
+                const { ino, size, mtimeMs } = statSync(file);
+                return `${ino} ${size} ${mtimeMs}`;
+            } catch {
+                return "none";
+            }
         }).join();
     }
 }

@@ -2,6 +2,9 @@
 // node, and a walk of the snowflake generator by a clock that does what it likes.
 
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import * as api from "../lib/api.js";
 import { IdBuffer, Rate, cut, nextSize } from "../lib/buffer.js";
@@ -9,11 +12,33 @@ import { Client, LeafdError } from "../lib/index.js";
 import { Generator, WHY } from "../lib/generator.js";
 import { Door, after } from "../lib/door.js";
 import { Journey, Usual } from "../lib/journey.js";
-import { failure, randomOf } from "./help.js";
+import { makeSettings } from "../lib/settings.js";
+import { failure, randomOf, waitFor } from "./help.js";
 
 function within(random, low, high) {
     return low + Math.floor(random() * (high - low + 1));
 }
+
+test("what was read last of a file holds while it cannot be read", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "leafd-"));
+    try {
+        const tokenFile = join(folder, "token");
+        writeFileSync(tokenFile, "one\n");
+        const { token } = makeSettings({ endpoints: "http://127.0.0.1:1", tokenFile });
+        rmSync(tokenFile);
+        symlinkSync(tokenFile, tokenFile); // a loop
+        const until = performance.now() + 1500; // it is looked at each second
+        await waitFor(() => {
+            assert.equal(token.current(), "one");
+            return performance.now() > until;
+        });
+        rmSync(tokenFile);
+        writeFileSync(tokenFile, "two\n");
+        await waitFor(() => token.current() === "two");
+    } finally {
+        rmSync(folder, { recursive: true });
+    }
+});
 
 test("sizes follow the rate within their bounds", () => {
     for (let seed = 0; seed < 3000; seed++) {
