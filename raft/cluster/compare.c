@@ -262,7 +262,7 @@ static void decide(struct compare *compare)
         log_line(
             LOG_LEVEL_ERROR, "raft", "most nodes have this node's state: another one's is wrong",
             "peer=%llu index=%llu said=\"%s\"", ull(asker->said_by), ull(asker->index), asker->why);
-        driver_resume(compare->on->driver);
+        compare->on->driver->halted = false;
         context_wake(compare->on, WAKE_ALL); /* it applies again, and serves */
     } else if (silent == 0 || same + silent + self < majority) {
         is_wrong(compare, "no majority has this node's state");
@@ -551,7 +551,8 @@ static void take_open(struct compare *compare, const struct wire_compared *compa
     }
     asker->open_index = compared->index;
     asker->state = COMPARE_APPLYING;
-    driver_apply_until(driver, compared->index);
+    ASSERT(driver->halted);
+    driver->apply_until = compared->index;
 }
 
 static void compare_take_part(struct compare *compare, const struct wire_compared *compared)

@@ -106,7 +106,7 @@ static void birth_agree_level(const struct birth_watch *watch)
             level = newest;
         }
     }
-    driver_birth_level(watch->on->driver, level);
+    watch->on->driver->config.birth.level = level;
 }
 
 void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_range levels)

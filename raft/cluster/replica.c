@@ -116,7 +116,9 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
 {
     context_wake(&replica->context, WAKE_ALL);
-    driver_link_changed(&replica->driver, peer, up);
+    if (!up) {
+        snapshot_end_transfer(&replica->driver.transfers, peer);
+    }
     requests_link_changed(&replica->requests, peer, up);
     replica->context.service->ops->link_changed(replica->context.service, peer);
     if (up) {
@@ -187,7 +189,8 @@ static void marked_cb(void *data)
  * start would make it look less like an older one; then `failed` comes, with ERR_STALE. */
 static void replica_mark_older(struct replica *replica)
 {
-    driver_mark_older(&replica->driver, marked_cb, replica);
+    replica->driver.peers.seen.older = true;
+    peer_memory_write(&replica->driver.peers, false, marked_cb, replica);
 }
 
 static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int err,

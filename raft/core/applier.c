@@ -13,22 +13,6 @@
 #define MANY_ROWS 2048      /* as of a bulk */
 #define HOLD_ROWS_MAX 32768 /* more: they are written in the next turn */
 
-void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
-                  struct writes *writes, const struct clock *clock, struct timers *timers,
-                  const struct store_position *at)
-{
-    ASSERT(config->rows_join_ms <= config->rows_hold_ms);
-    *applier = (struct applier){.config = *config,
-                                .state = state,
-                                .writes = writes,
-                                .clock = clock,
-                                .timers = timers,
-                                .rows_since_ms = UINT64_MAX,
-                                .compacted = at->index};
-    store_position_copy(&applier->applied, at);
-    store_position_copy(&applier->durable, at);
-}
-
 static void replace(struct store_position *position, const struct store_position *by)
 {
     ASSERT(by->index > 0 && by->index >= position->index && by->conf_index <= by->index);
@@ -61,21 +45,6 @@ void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
     ASSERT(index == applier->applied.index + 1 && term >= applier->applied.term);
     applier->applied.index = index;
     applier->applied.term = term;
-}
-
-int applier_command(struct applier *applier, uint64_t index, uint64_t term,
-                    const struct entry_block *block, struct buf *result)
-{
-    uint64_t term_before = applier->applied.term;
-    int rv;
-
-    applier_skip(applier, index, term);
-    rv = state_apply(applier->state, index, term, block->data, block->len, result, &applier->rows);
-    if (rv == ERR_NEWER) {
-        applier->applied.index = index - 1;
-        applier->applied.term = term_before;
-    }
-    return rv;
 }
 
 void applier_configured(const struct applier *applier, struct configuration *ret_configuration)
@@ -261,25 +230,6 @@ void applier_written(struct applier *applier, const struct write *write)
 
 #define FIRST_LIST_INDEX 1
 
-/* How many entries up to `upto` stay for followers that lag a little. */
-static uint32_t trailing_entries(const struct applier *applier, const struct entry_log *log,
-                                 uint64_t upto)
-{
-    uint32_t count = 0;
-    uint64_t bytes = 0;
-
-    while (count < applier->config.trailing_entries) {
-        const struct log_entry *entry = entry_log_get(log, upto - count);
-
-        if (entry == NULL || bytes + entry->block->len > LIMIT_LOG_TRAILING_BYTES) {
-            break;
-        }
-        bytes += entry->block->len;
-        count++;
-    }
-    return count;
-}
-
 /* Compact after enough entries or, if they are large, enough bytes: the log is held in memory. The
  * first list of members stays while there is nothing else: it shows a node that it is unborn, and
  * must not stand for election alone (raft/cluster/peers.h). */
@@ -287,7 +237,8 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
                             bool is_disk_low, uint32_t *ret_trailing)
 {
     uint64_t upto = applier->durable.index;
-    uint32_t trailing;
+    uint32_t trailing = 0; /* for followers that lag a little */
+    uint64_t bytes = 0;    /* of these */
     uint32_t more = 0;
 
     if (applier->installing || upto <= FIRST_LIST_INDEX || upto <= applier->compacted ||
@@ -298,7 +249,15 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
     }
     ASSERT(upto <= applier->applied.index);
     applier->compacted = upto;
-    trailing = trailing_entries(applier, log, upto);
+    while (trailing < applier->config.trailing_entries) {
+        const struct log_entry *entry = entry_log_get(log, upto - trailing);
+
+        if (entry == NULL || bytes + entry->block->len > LIMIT_LOG_TRAILING_BYTES) {
+            break;
+        }
+        bytes += entry->block->len;
+        trailing++;
+    }
     /* Keep the entries that peers with a snapshot need, unless the log is too large. Keep the one
      * before, too: the core compares its term, and sends another snapshot if it is gone. */
     if (!is_disk_low && needed < upto && log->bytes < LIMIT_LOG_BYTES) {

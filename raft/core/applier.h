@@ -3,7 +3,7 @@
  * a snapshot's state, and decides how much of the log may be cut.
  *
  * Rows are written after the log. The log has the same changes, so rows can wait. A commit of rows
- * alone would cost as much as one with new entries. The happy path: applier_command() leaves the
+ * alone would cost as much as one with new entries. The happy path: an applied command leaves its
  * changes here. Once they are rows_join_ms old, they are written right before the next entries, in
  * the same group commit (applier_join()). If no entries come before they are rows_hold_ms old, they
  * are written alone (rows_due). The rows of a bulk keep a disk busy for a while. They wait a
@@ -34,6 +34,7 @@ struct applier_config {
     uint32_t rows_many_ms;     /* rows of a bulk wait this long; differs on each node */
 };
 
+/* Made by driver_start(), with the position that the state has the rows of. */
 struct applier {
     struct applier_config config;
     struct state *state;
@@ -51,21 +52,12 @@ struct applier {
     bool installing;
 };
 
-/* The state has the rows of this position already. */
-void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
-                  struct writes *writes, const struct clock *clock, struct timers *timers,
-                  const struct store_position *at);
 void applier_free(struct applier *applier);
 
 /* --- entries: each the one after the applied index --- */
 
 /* An entry that needs no action. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
-
-/* A command; returns what state_apply() does, or ERR_NEWER: this leafd does not know the command;
- * nothing changed, not even the applied index. */
-int applier_command(struct applier *applier, uint64_t index, uint64_t term,
-                    const struct entry_block *block, struct buf *result) MUST_CHECK;
 
 /* A configuration. 0, or ERR_CORRUPT: it does not decode. */
 int applier_configuration(struct applier *applier, uint64_t index, uint64_t term,

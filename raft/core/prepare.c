@@ -79,13 +79,31 @@ static int add_incarnation(const struct store_loaded *loaded, uint32_t random,
     return 0;
 }
 
-/* The peer memory must be valid, and must not say that peers refused this directory. */
-static int check_peers(const struct store_loaded *loaded, struct store_error *ret_error)
+/* A number near the maximum would leave no room for another election, or entry; the core and every
+ * peer would fail on it. The peer memory must be valid, and must not say that peers refused this
+ * directory. */
+static int check_loaded(const struct store_loaded *loaded, struct store_error *ret_error)
 {
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"term", loaded->term},
+        {"state's index", loaded->position.index},
+        {"log's last index", loaded->first_index + loaded->entry_count - 1},
+    };
     const struct buf *record = &loaded->locals[LOCAL_PEERS];
     struct rollback memory;
-    int rv = rollback_load(&memory, record->data, record->len);
+    int rv;
 
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].value >= LIMIT_PLAUSIBLE) {
+            return store_error_set(ret_error, ERR_IMPLAUSIBLE,
+                                   "the %s is %llu, and none can have got to %llu", numbers[i].name,
+                                   ull(numbers[i].value), ull(LIMIT_PLAUSIBLE));
+        }
+    }
+    rv = rollback_load(&memory, record->data, record->len);
     if (rv != 0) {
         return store_error_set(
             ret_error, rv,
@@ -96,29 +114,6 @@ static int check_peers(const struct store_loaded *loaded, struct store_error *re
         return store_error_set(ret_error, ERR_STALE,
                                "the data directory is an older copy and was refused by the "
                                "cluster: put the newest back, or join under a new id");
-    }
-    return 0;
-}
-
-/* A number near the maximum would leave no room for another election, or entry; the core and every
- * peer would fail on it. */
-static int check_numbers(const struct store_loaded *loaded, struct store_error *ret_error)
-{
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {
-        {"term", loaded->term},
-        {"state's index", loaded->position.index},
-        {"log's last index", loaded->first_index + loaded->entry_count - 1},
-    };
-
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (numbers[i].value >= LIMIT_PLAUSIBLE) {
-            return store_error_set(ret_error, ERR_IMPLAUSIBLE,
-                                   "the %s is %llu, and none can have got to %llu", numbers[i].name,
-                                   ull(numbers[i].value), ull(LIMIT_PLAUSIBLE));
-        }
     }
     return 0;
 }
@@ -217,11 +212,8 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
     struct preparation preparation = {.term = loaded->term, .vote = loaded->vote};
     enum incarnation_kind kind = INCARNATION_MEMBER;
     struct configuration configuration = {0};
-    int rv = check_numbers(loaded, ret_error);
+    int rv = check_loaded(loaded, ret_error);
 
-    if (rv == 0) {
-        rv = check_peers(loaded, ret_error);
-    }
     if (rv == 0) {
         rv = next_incarnation(loaded, &preparation.incarnation, ret_error);
     }
@@ -276,24 +268,6 @@ int prepare_load_row(void *data, const struct store_row *row)
     return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
 }
 
-/* Replaces the store's own text, which does not mention levels. */
-static void set_newer_error(const struct state *state, int rv, struct store_error *ret_error)
-{
-    const struct level_range own = state_levels(state);
-
-    if (rv == ERR_NEWER && state_level(state) > own.max) {
-        (void)store_error_set(ret_error, rv,
-                              "the data are of a cluster at level %u, and this leafd speaks levels "
-                              "%u to %u: start the newer leafd again",
-                              state_level(state), own.min, own.max);
-    } else if (rv == ERR_NEWER) {
-        (void)store_error_set(ret_error, rv,
-                              "the data have rows that this leafd does not know (it speaks levels "
-                              "%u to %u): a newer one wrote them, start that again",
-                              own.min, own.max);
-    }
-}
-
 int prepare_check_entries(const struct state *state, const struct store_loaded *loaded,
                           struct store_error *ret_error)
 {
@@ -326,12 +300,26 @@ int prepare_check_entries(const struct state *state, const struct store_loaded *
 int prepare_load(struct store *store, struct state *state, struct store_loaded *ret_loaded,
                  struct store_error *ret_error)
 {
+    const struct level_range own = state_levels(state);
     int rv;
 
     state_load_begin(state);
     rv = store->ops->load(store, ret_loaded, prepare_load_row, state, ret_error);
+    /* The store's own text does not mention levels. */
+    if (rv == ERR_NEWER && state_level(state) > own.max) {
+        return store_error_set(
+            ret_error, rv,
+            "the data are of a cluster at level %u, and this leafd speaks levels "
+            "%u to %u: start the newer leafd again",
+            state_level(state), own.min, own.max);
+    }
+    if (rv == ERR_NEWER) {
+        return store_error_set(ret_error, rv,
+                               "the data have rows that this leafd does not know (it speaks levels "
+                               "%u to %u): a newer one wrote them, start that again",
+                               own.min, own.max);
+    }
     if (rv != 0) {
-        set_newer_error(state, rv, ret_error);
         return rv;
     }
     rv = state_load_end(state, ret_loaded->position.index);
@@ -339,7 +327,7 @@ int prepare_load(struct store *store, struct state *state, struct store_loaded *
         (void)store_error_set(ret_error, rv,
                               "the cluster is at level %u, and this leafd speaks levels %u to %u: "
                               "upgrade by the versions between",
-                              state_level(state), state_levels(state).min, state_levels(state).max);
+                              state_level(state), own.min, own.max);
     } else if (rv == 0) {
         rv = prepare_check_entries(state, ret_loaded, ret_error);
     } else {

@@ -252,7 +252,8 @@ static void test_an_older_copy_is_marked_for_good(void **state)
 
     (void)state;
     (void)start(&ring, &follower);
-    driver_mark_older(driver_of(&ring, follower), marked, &done);
+    driver_of(&ring, follower)->peers.seen.older = true;
+    peer_memory_write(&driver_of(&ring, follower)->peers, false, marked, &done);
     ring_settle(&ring);
     assert_true(done);
     ring_crash(&ring, follower);
