@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "src/base/buf.h"
+#include "src/base/crypto.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 
@@ -144,8 +145,7 @@ bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool 
  */
 
 #define TLS_REASON_BYTES 96
-
-struct tls_channel;
+#define TLS_RECORD_BYTES 16384 /* of plain bytes: the maximum of a record */
 
 /* The node at the other end, once the channel is open. */
 struct tls_peer {
@@ -154,6 +154,31 @@ struct tls_peer {
     uint64_t node_id; /* 0: only knowledge of the secret was proved (for dialled ones) */
     uint64_t wanted;  /* the node that the dialler wants, as it proved; 0: any, or named later */
     bool says_wanted; /* by an identity: wanted holds */
+};
+
+enum tls_channel_state { CHANNEL_SHAKING, CHANNEL_OPEN, CHANNEL_BROKEN };
+
+struct tls_channel {
+    SSL *ssl;
+    struct net_keys *keys;
+    enum tls_channel_state state;
+    bool dials;
+    uint64_t own_id;
+    uint64_t wanted;                      /* of one that dials */
+    const struct net_credential *offered; /* likewise */
+    char identity[NET_IDENTITY_BYTES];
+    size_t identity_len;
+    bool known;               /* of one that accepts: the identity is of a secret here */
+    struct net_identity said; /* then */
+    struct tls_bytes bytes;   /* the fed input, and out */
+    size_t taken_bytes;       /* before it is open */
+    struct buf out;           /* for the socket; the caller takes them out */
+    uint8_t gathered[TLS_RECORD_BYTES];
+    size_t gathered_len;
+    uint64_t records; /* sealed since the last keys */
+    bool drained;     /* read() has taken all whole records of the input */
+    struct tls_peer peer;
+    char reason[TLS_REASON_BYTES]; /* why it is BROKEN */
 };
 
 /* Dial node `wanted` (0: any), offering the credential of this number of the keys; the hello is
@@ -174,8 +199,6 @@ void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len)
  * node), ERR_TOO_LARGE or ERR_BAD_MESSAGE. */
 int tls_channel_shake(struct tls_channel *channel) MUST_CHECK;
 
-bool tls_channel_is_open(const struct tls_channel *channel);
-
 /* The other end of an open channel. * */
 const struct tls_peer *tls_channel_peer(const struct tls_channel *channel);
 
@@ -189,11 +212,5 @@ void tls_channel_seal(struct tls_channel *channel);
 
 /* Renew the keys of our direction with the next record. */
 void tls_channel_rekey(struct tls_channel *channel);
-
-/* The bytes for the socket; the caller takes them out. */
-struct buf *tls_channel_out(struct tls_channel *channel);
-
-/* Why it is BROKEN. Borrowed from it. */
-const char *tls_channel_reason(const struct tls_channel *channel);
 
 #endif

@@ -147,40 +147,12 @@ static bool gather_to(struct frame_decoder *decoder, size_t want, const uint8_t 
     return decoder->buf.len == want;
 }
 
-static int next_frame(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
-                      struct frame *ret_frame)
-{
-    const uint8_t *bytes = *data;
-    bool in_place = decoder->buf.len == 0 && *len >= FRAME_HEADER_BYTES;
-    int rv;
-
-    if (!in_place) {
-        if (decoder->buf.len < FRAME_HEADER_BYTES &&
-            !gather_to(decoder, FRAME_HEADER_BYTES, data, len)) {
-            return 0;
-        }
-        bytes = decoder->buf.data;
-    }
-    rv = header_check(decoder, bytes);
-    if (rv != 0) {
-        return rv;
-    }
-    if (in_place && frame_bytes(bytes) <= *len) {
-        *data += frame_bytes(bytes);
-        *len -= frame_bytes(bytes);
-        return frame_open(bytes, ret_frame);
-    }
-    if (!gather_to(decoder, frame_bytes(bytes), data, len)) {
-        return 0;
-    }
-    decoder->buf_is_given = true;
-    return frame_open(decoder->buf.data, ret_frame);
-}
-
 int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
                        struct frame *ret_frame)
 {
-    int rv;
+    bool in_place;
+    const uint8_t *bytes;
+    int rv = 0;
 
     if (decoder->error != 0) {
         return decoder->error;
@@ -192,7 +164,22 @@ int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size
             buf_free(&decoder->buf);
         }
     }
-    rv = next_frame(decoder, data, len, ret_frame);
+    in_place = decoder->buf.len == 0 && *len >= FRAME_HEADER_BYTES;
+    if (!in_place && decoder->buf.len < FRAME_HEADER_BYTES &&
+        !gather_to(decoder, FRAME_HEADER_BYTES, data, len)) {
+        ASSERT(*len == 0);
+        return 0;
+    }
+    bytes = in_place ? *data : decoder->buf.data;
+    rv = header_check(decoder, bytes);
+    if (rv == 0 && in_place && frame_bytes(bytes) <= *len) {
+        *data += frame_bytes(bytes);
+        *len -= frame_bytes(bytes);
+        rv = frame_open(bytes, ret_frame);
+    } else if (rv == 0 && gather_to(decoder, frame_bytes(bytes), data, len)) {
+        decoder->buf_is_given = true;
+        rv = frame_open(decoder->buf.data, ret_frame);
+    }
     if (rv < 0) {
         decoder->error = rv;
     }
@@ -254,39 +241,11 @@ static void read_member(struct reader *reader, struct conf_member *ret_member)
     }
 }
 
-/* Ids and addresses are unique, and there is a voter. The library's decoder refuses a second use of
- * an address as well. */
-static bool members_fit(const struct configuration *configuration)
-{
-    MEMBER_FOREACH (member, configuration) {
-        MEMBER_FOREACH (other, configuration) {
-            if (other != member &&
-                (other->id == member->id || strcmp(other->address, member->address) == 0)) {
-                return false;
-            }
-        }
-    }
-    return configuration_voters(configuration) > 0;
-}
-
-/* The rest must be the zeros up to the next multiple of 8: one encoding for one configuration. */
-static bool padding_fits(struct reader *reader)
-{
-    if (reader->len % CONFIGURATION_ALIGN != 0 || reader_left(reader) >= CONFIGURATION_ALIGN) {
-        return false;
-    }
-    while (reader_left(reader) > 0) {
-        if (reader_u8(reader) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 int configuration_decode(const void *data, size_t len, struct configuration *ret_configuration)
 {
     struct reader reader;
     uint64_t count;
+    bool fits;
 
     reader_init(&reader, data, len);
     if (reader_u8(&reader) != CONFIGURATION_VERSION) {
@@ -300,10 +259,26 @@ int configuration_decode(const void *data, size_t len, struct configuration *ret
     for (unsigned i = 0; i < count && !reader.bad; i++) {
         read_member(&reader, &ret_configuration->members[i]);
     }
-    if (reader.bad || !padding_fits(&reader) || !members_fit(ret_configuration)) {
+    /* The rest are the zeros up to the next multiple of 8: one encoding for one configuration. */
+    fits =
+        !reader.bad && len % CONFIGURATION_ALIGN == 0 && reader_left(&reader) < CONFIGURATION_ALIGN;
+    while (fits && reader_left(&reader) > 0) {
+        fits = reader_u8(&reader) == 0;
+    }
+    if (!fits) {
         return ERR_BAD_MESSAGE;
     }
-    return 0;
+    /* Ids and addresses are unique, and there is a voter. The library's decoder refuses a second
+     * use of an address as well. */
+    MEMBER_FOREACH (member, ret_configuration) {
+        for (const struct conf_member *other = ret_configuration->members; other < member;
+             other++) {
+            if (other->id == member->id || strcmp(other->address, member->address) == 0) {
+                return ERR_BAD_MESSAGE;
+            }
+        }
+    }
+    return configuration_voters(ret_configuration) > 0 ? 0 : ERR_BAD_MESSAGE;
 }
 
 int configuration_check(const void *data, size_t len)

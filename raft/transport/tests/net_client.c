@@ -90,7 +90,7 @@ void net_client_close(struct net_client *client)
 
 static void flush_tls(struct net_client *client)
 {
-    struct buf *out = tls_channel_out(client->tls);
+    struct buf *out = &client->tls->out;
 
     if (out->len > 0) {
         net_client_write_raw(client, out->data, out->len);
@@ -139,7 +139,7 @@ static void take(struct net_client *client, const uint8_t *data, size_t len)
         return;
     }
     tls_channel_feed(client->tls, data, len);
-    if (!tls_channel_is_open(client->tls)) {
+    if (client->tls->state != CHANNEL_OPEN) {
         rv = tls_channel_shake(client->tls);
     }
     while (rv > 0 && got > 0) {
@@ -229,7 +229,7 @@ static void secured(struct net_client *client, struct tls_channel *tls)
 {
     client->tls = tls;
     flush_tls(client);
-    RUN_UNTIL(client->world, net_client_ended(client) || tls_channel_is_open(tls));
+    RUN_UNTIL(client->world, net_client_ended(client) || tls->state == CHANNEL_OPEN);
     assert_false(client->ended);
     client->proof = *tls_channel_peer(tls);
 }

@@ -118,11 +118,7 @@ static void begin(struct shake *shake, bool joins)
     struct buf out = BUF_INIT;
 
     handshake_accept(&shake->b, &shake->b_config, &any);
-    if (joins) {
-        handshake_join(&shake->a, &shake->a_config, &any, &out);
-    } else {
-        handshake_dial(&shake->a, &shake->a_config, 2, &any, &out);
-    }
+    handshake_dial(&shake->a, &shake->a_config, joins ? 0 : 2, &any, &out);
     take_out(shake, &out);
     deliver(shake, &shake->b);
     deliver(shake, &shake->a);

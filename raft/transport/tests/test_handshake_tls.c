@@ -146,7 +146,7 @@ static void test_a_node_that_joins(void **state)
         struct buf challenge = BUF_INIT;
 
         buf_free(&out);
-        handshake_join(&a, &dialler, &proof, &out);
+        handshake_dial(&a, &dialler, 0, &proof, &out);
         hex_put(&challenge, CHALLENGE);
         handshake_receive(&a, FRAME_CHALLENGE, challenge.data, challenge.len, &out);
         assert_int_equal(a.state, named == 2 ? HANDSHAKE_PROOF_SENT : HANDSHAKE_FAILED);
