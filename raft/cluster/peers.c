@@ -391,7 +391,7 @@ static void note_address(struct peers *peers, uint64_t id, const char *address)
 static int check_start(const struct peers *peers, uint64_t peer,
                        const struct wire_statement *statement)
 {
-    const struct peer_durable *start = &statement->start;
+    const struct wire_durable *start = &statement->start;
     uint64_t known = state_node_start(peers->on->state, peer);
 
     if (known == 0 || known == start->incarnation || incarnations_may_include(statement, known)) {
@@ -603,7 +603,7 @@ void durable_report_send(const struct durable_report *durable, uint64_t to)
     const struct raft_context *on = durable->on;
     struct wire_durable report;
 
-    if (!driver_durable(on->driver, &report.now)) {
+    if (!driver_durable(on->driver, &report)) {
         return;
     }
     if (to != 0) {
@@ -620,7 +620,7 @@ void durable_report_send(const struct durable_report *durable, uint64_t to)
 static void on_timer(struct timer *timer, uint64_t now_ms)
 {
     struct durable_report *durable = CONTAINER(timer, struct durable_report, timer);
-    struct peer_durable now;
+    struct wire_durable now;
 
     timer_arm(durable->on->timers, timer, now_ms + DURABLE_REPORT_CHANGED_MS);
     if (driver_durable(durable->on->driver, &now) &&

@@ -209,7 +209,7 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
 struct durable_report {
     const struct raft_context *on;
     struct timer timer;
-    struct peer_durable told; /* reported last, to all */
+    struct wire_durable told; /* reported last, to all */
     uint64_t told_ms;
 };
 

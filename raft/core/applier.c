@@ -95,28 +95,11 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
 
 /* --- rows --- */
 
-/* The slot of the change's key in an index that is at most half full. 0: free, else 1 + the number
- * of the latest kept change of the key. */
-static uint32_t *index_find(uint32_t *index, size_t size, const struct row_changes *changes,
-                            size_t number)
-{
-    const struct row_change *change = &changes->items[number];
-    size_t at = hash_bytes(change->key.data, change->key.len, 0) & (size - 1);
-
-    for (; index[at] != 0; at = (at + 1) & (size - 1)) {
-        const struct buf *key = &changes->items[index[at] - 1].key;
-
-        if (key->len == change->key.len && memcmp(key->data, change->key.data, key->len) == 0) {
-            break;
-        }
-    }
-    return &index[at];
-}
-
 void rows_coalesce(struct row_changes *changes)
 {
     size_t size = 16;
-    uint32_t *index;
+    uint32_t *index; /* by keys, at most half full. 0: free, else 1 + the number of the latest kept
+                        change of a key */
     size_t kept = 0;
 
     ASSERT(changes->count < UINT32_MAX / 2);
@@ -125,9 +108,18 @@ void rows_coalesce(struct row_changes *changes)
     }
     index = MUST_HAVE(calloc(size, sizeof *index));
     for (size_t i = changes->count; i-- > 0;) {
-        uint32_t *latest = index_find(index, size, changes, i);
-        bool wanted = *latest == 0;
+        const struct buf *key = &changes->items[i].key;
+        size_t at = hash_bytes(key->data, key->len, 0) & (size - 1);
+        uint32_t *latest = &index[at];
+        bool wanted;
 
+        while (*latest != 0 &&
+               (changes->items[*latest - 1].key.len != key->len ||
+                memcmp(changes->items[*latest - 1].key.data, key->data, key->len))) {
+            at = (at + 1) & (size - 1);
+            latest = &index[at];
+        }
+        wanted = *latest == 0;
         /* The store deletes only existing rows: a row that was made and deleted meanwhile is made
          * and deleted there as well. */
         if (!wanted && changes->items[*latest - 1].value.len == 0 &&
@@ -185,14 +177,6 @@ void applier_hold(struct applier *applier)
     }
 }
 
-void applier_join(struct applier *applier)
-{
-    if (applier->rows_since_ms != UINT64_MAX && !applier->rows_many &&
-        clock_now_ms(applier->clock) >= applier->rows_since_ms + applier->config.rows_join_ms) {
-        applier_write(applier, true);
-    }
-}
-
 void applier_write(struct applier *applier, bool more)
 {
     struct write *write;
@@ -219,11 +203,23 @@ void applier_write(struct applier *applier, bool more)
 
 void applier_written(struct applier *applier, const struct write *write)
 {
+    const struct store_position *position = &write->op.position;
+
     if (!write_is_current(write)) {
+        ASSERT(write->op.kind == STORE_APPLY);
         return; /* a snapshot has replaced it */
     }
-    ASSERT(write->op.position.index <= applier->applied.index);
-    replace(&applier->durable, &write->op.position);
+    if (write->op.kind == STORE_INSTALL) {
+        ASSERT(applier->installing && applier->next != NULL);
+        applier->installing = false;
+        replace(&applier->applied, position);
+        applier->compacted = position->index;
+        state_take(applier->state, applier->next);
+        state_free(applier->next);
+        applier->next = NULL;
+    }
+    ASSERT(position->index <= applier->applied.index);
+    replace(&applier->durable, position);
 }
 
 /* --- compaction --- */
@@ -287,16 +283,4 @@ void applier_install(struct applier *applier, struct store_position *position, s
     write->op.rows_stream = write->bytes.data + at;
     write->op.rows_stream_len = write->bytes.len - at;
     write_submit(write);
-}
-
-void applier_installed(struct applier *applier, const struct write *write)
-{
-    ASSERT(applier->installing && write_is_current(write) && applier->next != NULL);
-    applier->installing = false;
-    replace(&applier->applied, &write->op.position);
-    replace(&applier->durable, &write->op.position);
-    applier->compacted = write->op.position.index;
-    state_take(applier->state, applier->next);
-    state_free(applier->next);
-    applier->next = NULL;
 }

@@ -5,10 +5,11 @@
  * Rows are written after the log. The log has the same changes, so rows can wait. A commit of rows
  * alone would cost as much as one with new entries. The happy path: an applied command leaves its
  * changes here. Once they are rows_join_ms old, they are written right before the next entries, in
- * the same group commit (applier_join()). If no entries come before they are rows_hold_ms old, they
- * are written alone (rows_due). The rows of a bulk keep a disk busy for a while. They wait a
- * different time on each node, so that the other nodes form the majority that other commands need.
- * When enough of the state is durable, applier_compaction() says that the log may be cut.
+ * the same group commit (write_entries() in driver.c). If no entries come before they are
+ * rows_hold_ms old, they are written alone (rows_due). The rows of a bulk keep a disk busy for a
+ * while. They wait a different time on each node, so that the other nodes form the majority that
+ * other commands need. When enough of the state is durable, applier_compaction() says that the log
+ * may be cut.
  *
  * Failure modes: the process dies: held changes are applied again from the log. A state that
  * diverged, or a snapshot whose rows do not load: an error, and the owner ends the process.
@@ -80,15 +81,13 @@ struct store_row *rows_of(const struct row_changes *changes);
 /* Entries were applied in this turn: their rows wait from now on. */
 void applier_hold(struct applier *applier);
 
-/* Entries are about to be written: rows that have waited long enough go with them. */
-void applier_join(struct applier *applier);
-
 /* Write the rows now, if there are any: the next write is not durable without them. more: that
  * write follows at once, for the same commit. Never from inside a call of the driver's observer or
  * of a listener of the state machine: an entry may be applied in part there. */
 void applier_write(struct applier *applier, bool more);
 
-/* Such a write came back: the state is durable up to there. */
+/* Such a write came back, or that of a snapshot, which is the state from now on: it is durable up
+ * to there. */
 void applier_written(struct applier *applier, const struct write *write);
 
 /* --- compaction --- */
@@ -106,8 +105,5 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
  * is applied until it is there. */
 void applier_install(struct applier *applier, struct store_position *position, struct buf *stream,
                      size_t at, struct state *state);
-
-/* The snapshot is on disk: it is the state from now on. */
-void applier_installed(struct applier *applier, const struct write *write);
 
 #endif

@@ -94,11 +94,16 @@ static void *driver_gather(struct raft_entry *entries, unsigned n)
 
 static void write_entries(struct driver *driver, const struct raft_update *update)
 {
+    struct applier *applier = &driver->applier;
     uint64_t index = update->entries.index;
     unsigned n = update->entries.n;
     struct write *write;
 
-    applier_join(&driver->applier);
+    /* Rows that have waited long enough go with them. */
+    if (applier->rows_since_ms != UINT64_MAX && !applier->rows_many &&
+        clock_now_ms(driver->clock) >= applier->rows_since_ms + applier->config.rows_join_ms) {
+        applier_write(applier, true);
+    }
     peer_memory_join(&driver->peers);
     write = writes_new(&driver->writes, STORE_APPEND);
     ASSERT(n > 0 && index > driver->commit);
@@ -439,7 +444,7 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
     driver->commit = loaded->position.index;
     driver->witness =
         (struct witness){&driver->log, &driver->applier, &driver->commit, config->node_id};
-    driver->start = (struct peer_durable){.incarnation = config->incarnation,
+    driver->start = (struct wire_durable){.incarnation = config->incarnation,
                                           .term = loaded->term,
                                           .vote = loaded->vote,
                                           .index = loaded->position.index,
@@ -853,6 +858,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
     struct raft_message message;
     uint64_t transfer;
     bool agreed = true;
+    bool shows_term;
 
     memset(&message, 0, sizeof message);
     if (message_decode(payload, len, &message, &transfer) != 0) {
@@ -866,8 +872,12 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
         message_release(&message);
         return false;
     }
-    shown.term = message_senders_term(&message);
     result = &message.request_vote_result;
+    /* The term of a pre-vote has not begun on any node. */
+    shows_term = message.type != RAFT_TIMEOUT_NOW &&
+                 !(message.type == RAFT_REQUEST_VOTE && message.request_vote.pre_vote) &&
+                 !(message.type == RAFT_REQUEST_VOTE_RESULT && result->pre_vote);
+    shown.term = shows_term ? message_term(&message) : 0;
     if (message.type == RAFT_REQUEST_VOTE_RESULT && result->vote_granted && !result->pre_vote) {
         shown.vote_term = result->term;
         shown.vote = driver->config.node_id;
@@ -986,25 +996,24 @@ static bool receive_durable(struct driver *driver, uint64_t from, const uint8_t 
 {
     const struct peer_seen *seen = rollback_find(&driver->peers.seen, from);
     struct peer_seen shown = {.id = from};
-    struct wire_durable wire;
-    const struct peer_durable *now = &wire.now;
+    struct wire_durable now;
 
-    if (wire_durable_decode(payload, len, &wire) != 0 ||
-        !trust_term(&driver->trust, from, "durable_term", now->term) ||
-        !trust_index(&driver->trust, from, "durable_index", now->index)) {
+    if (wire_durable_decode(payload, len, &now) != 0 ||
+        !trust_term(&driver->trust, from, "durable_term", now.term) ||
+        !trust_index(&driver->trust, from, "durable_index", now.index)) {
         return false;
     }
-    if (seen == NULL || seen->incarnation != now->incarnation) {
+    if (seen == NULL || seen->incarnation != now.incarnation) {
         return true; /* of an older connection and another start: ignored */
     }
-    shown.term = shown.vote_term = now->term;
-    shown.vote = now->vote;
+    shown.term = shown.vote_term = now.term;
+    shown.vote = now.vote;
     /* An entry of an older term may be cut by the leader of this one. */
-    if (now->last_term == now->term) {
-        shown.tail = (struct peer_tail){now->term, now->index, now->last_term};
+    if (now.last_term == now.term) {
+        shown.tail = (struct peer_tail){now.term, now.index, now.last_term};
     }
     rollback_note(&driver->peers.seen, &shown);
-    note_committed(driver, from, now->index, now->last_term);
+    note_committed(driver, from, now.index, now.last_term);
     return true;
 }
 
@@ -1106,7 +1115,7 @@ static void snapshot_written(struct driver *driver, const struct write *write)
 
     driver->persisted = index;
     driver->commit = index > driver->commit ? index : driver->commit;
-    applier_installed(&driver->applier, write);
+    applier_written(&driver->applier, write);
     if (consensus_metadata(&write->op.position, &event.persisted_snapshot.metadata) != 0) {
         fail(driver, ERR_CORRUPT, "the configuration of an installed snapshot does not decode");
         return;
@@ -1430,11 +1439,11 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
     write_submit_local(write, key, done, done_data);
 }
 
-bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable)
+bool driver_durable(const struct driver *driver, struct wire_durable *ret_durable)
 {
     uint64_t index = driver->persisted;
 
-    *ret_durable = (struct peer_durable){.incarnation = driver->config.incarnation,
+    *ret_durable = (struct wire_durable){.incarnation = driver->config.incarnation,
                                          .term = driver->outbox.term,
                                          .vote = driver->outbox.vote,
                                          .index = index,
@@ -1446,7 +1455,7 @@ bool driver_durable(const struct driver *driver, struct peer_durable *ret_durabl
 int driver_check_peer(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
                       bool is_here)
 {
-    const struct peer_durable *start = &statement->start;
+    const struct wire_durable *start = &statement->start;
     const struct peer_seen *seen = rollback_find(&driver->peers.seen, peer);
     struct rollback_evidence evidence;
     int rv;

@@ -113,7 +113,7 @@ struct driver {
     bool trying;        /* rows of it wait to be tried */
     struct trust trust;
     struct witness witness;
-    struct peer_durable start;        /* of this node, for its peers */
+    struct wire_durable start;        /* of this node, for its peers */
     struct incarnations incarnations; /* that it had */
     struct peer_memory peers;         /* what this node knows of them */
     struct vote_floor vote_floor;     /* terms in which no vote is given */
@@ -186,7 +186,7 @@ int driver_check_peer(struct driver *driver, uint64_t peer, const struct wire_st
                       bool is_here) MUST_CHECK;
 
 /* What this node's disk holds now. False: a snapshot is on its way there. */
-bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable);
+bool driver_durable(const struct driver *driver, struct wire_durable *ret_durable);
 
 /* --- commands --- */
 

@@ -309,20 +309,6 @@ uint64_t message_term(const struct raft_message *message)
     return message->append_entries.term;
 }
 
-uint64_t message_senders_term(const struct raft_message *message)
-{
-    switch (message->type) {
-    case RAFT_REQUEST_VOTE:
-        return message->request_vote.pre_vote ? 0 : message->request_vote.term;
-    case RAFT_REQUEST_VOTE_RESULT:
-        return message->request_vote_result.pre_vote ? 0 : message->request_vote_result.term;
-    case RAFT_TIMEOUT_NOW:
-        return 0;
-    default:
-        return message_term(message);
-    }
-}
-
 bool message_is_of_leader(const struct raft_message *message)
 {
     return message->type == RAFT_APPEND_ENTRIES || message->type == RAFT_INSTALL_SNAPSHOT;

@@ -26,46 +26,37 @@ struct preparation {
     uint64_t vote;
 };
 
-/* The number of this start: one more than the last. A store that predates the record begins at
- * 1. */
-static int next_incarnation(const struct store_loaded *loaded, uint64_t *ret_incarnation,
-                            struct store_error *ret_error)
+/* Count this start: one more than the last, with its random half added to the list. A store that
+ * predates the record begins at 1. */
+static int count_start(const struct store_loaded *loaded, uint32_t random,
+                       struct preparation *preparation, struct store_error *ret_error)
 {
     const struct buf *record = &loaded->locals[LOCAL_INCARNATION];
-    struct reader reader;
-    uint64_t incarnation;
-    uint8_t kind;
-
-    if (record->len == 0) {
-        *ret_incarnation = 1;
-        return 0;
-    }
-    reader_init(&reader, record->data, record->len);
-    kind = reader_u8(&reader);
-    if (kind != INCARNATION_MEMBER && kind != INCARNATION_JOINER) {
-        return store_error_set(
-            ret_error, ERR_BAD_VERSION,
-            "local record %d: the count of starts has version %u, supported are %d and %d",
-            LOCAL_INCARNATION, kind, INCARNATION_MEMBER, INCARNATION_JOINER);
-    }
-    incarnation = reader_u64(&reader);
-    if (!reader_done(&reader) || incarnation == 0 || incarnation == UINT64_MAX) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "local record %d: the count of starts is damaged",
-                               LOCAL_INCARNATION);
-    }
-    *ret_incarnation = incarnation + 1;
-    return 0;
-}
-
-/* Add this start to the node's incarnations. */
-static int add_incarnation(const struct store_loaded *loaded, uint32_t random,
-                           struct preparation *preparation, struct store_error *ret_error)
-{
-    const struct buf *record = &loaded->locals[LOCAL_INCARNATIONS];
+    const struct buf *had = &loaded->locals[LOCAL_INCARNATIONS];
     struct incarnations incarnations;
-    int rv = incarnations_load(&incarnations, record->data, record->len);
+    struct reader reader;
+    uint64_t last = 0;
+    uint8_t kind;
+    int rv;
 
+    if (record->len > 0) {
+        reader_init(&reader, record->data, record->len);
+        kind = reader_u8(&reader);
+        if (kind != INCARNATION_MEMBER && kind != INCARNATION_JOINER) {
+            return store_error_set(
+                ret_error, ERR_BAD_VERSION,
+                "local record %d: the count of starts has version %u, supported are %d and %d",
+                LOCAL_INCARNATION, kind, INCARNATION_MEMBER, INCARNATION_JOINER);
+        }
+        last = reader_u64(&reader);
+        if (!reader_done(&reader) || last == 0 || last == UINT64_MAX) {
+            return store_error_set(ret_error, ERR_CORRUPT,
+                                   "local record %d: the count of starts is damaged",
+                                   LOCAL_INCARNATION);
+        }
+    }
+    preparation->incarnation = last + 1;
+    rv = incarnations_load(&incarnations, had->data, had->len);
     if (rv == 0 && incarnations.newest >= preparation->incarnation) {
         rv = ERR_CORRUPT;
     }
@@ -212,33 +203,31 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
     struct preparation preparation = {.term = loaded->term, .vote = loaded->vote};
     enum incarnation_kind kind = INCARNATION_MEMBER;
     struct configuration configuration = {0};
+    bool is_empty = prepare_is_empty(loaded);
     int rv = check_loaded(loaded, ret_error);
 
     if (rv == 0) {
-        rv = next_incarnation(loaded, &preparation.incarnation, ret_error);
-    }
-    if (rv != 0) {
-        return rv;
+        rv = count_start(loaded, random, &preparation, ret_error);
     }
     /* Was the log lost? Every start leaves a record and, but for nodes that join, a log, in one
      * commit. Versions that predate the record wrote term 1 and the first entry in two commits. */
-    if (prepare_is_empty(loaded) && !prepare_is_joiner(loaded) &&
+    if (rv == 0 && is_empty && !prepare_is_joiner(loaded) &&
         (loaded->locals[LOCAL_INCARNATION].len > 0 || loaded->term > 1 || loaded->vote != 0)) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "the log and the state are gone: term %llu, vote %llu, and no entry",
-                               ull(loaded->term), ull(loaded->vote));
+        rv = store_error_set(ret_error, ERR_CORRUPT,
+                             "the log and the state are gone: term %llu, vote %llu, and no entry",
+                             ull(loaded->term), ull(loaded->vote));
     }
-    if (prepare_is_empty(loaded) && (member_count == 0 || prepare_is_joiner(loaded))) {
-        kind = INCARNATION_JOINER;         /* the configuration comes with the log of the others */
-    } else if (prepare_is_empty(loaded)) { /* term 1, and entry 1, which holds the configuration */
+    if (is_empty && (member_count == 0 || prepare_is_joiner(loaded))) {
+        kind = INCARNATION_JOINER; /* the configuration comes with the log of the others */
+    } else if (is_empty) {         /* term 1, and entry 1, which holds the configuration */
         for (size_t i = 0; i < member_count; i++) {
             configuration_add(&configuration, members[i].id, members[i].address, ROLE_VOTER);
         }
         configuration_encode(&configuration, &preparation.conf);
         preparation.term = 1;
         preparation.vote = 0;
-    } else if (start_configuration(loaded, &configuration) != 0) {
-        return store_error_set(ret_error, ERR_CORRUPT, "the log's configuration is damaged");
+    } else if (rv == 0 && start_configuration(loaded, &configuration) != 0) {
+        rv = store_error_set(ret_error, ERR_CORRUPT, "the log's configuration is damaged");
     }
     if (guard_sole_voter(&configuration, node_id)) { /* G11 */
         preparation.term++;
@@ -246,7 +235,6 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
     }
     buf_put_u8(&preparation.incarnation_record, (uint8_t)kind);
     buf_put_u64(&preparation.incarnation_record, preparation.incarnation);
-    rv = add_incarnation(loaded, random, &preparation, ret_error);
     if (rv == 0) {
         rv = commit(store, &preparation, loaded, ret_error);
     }

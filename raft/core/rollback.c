@@ -90,7 +90,7 @@ int rollback_judge(const struct rollback *memory, uint64_t peer,
                    const struct wire_statement *statement, struct rollback_evidence *ret_evidence)
 {
     const struct peer_seen *seen = rollback_find(memory, peer);
-    const struct peer_durable *start = &statement->start;
+    const struct wire_durable *start = &statement->start;
 
     if (seen == NULL || seen->incarnation == start->incarnation || promised_nothing(seen)) {
         return 0;
@@ -141,7 +141,7 @@ int rollback_check_peer(struct rollback *memory, uint64_t peer,
     return 0;
 }
 
-void rollback_log_older(uint64_t peer, const struct peer_durable *start,
+void rollback_log_older(uint64_t peer, const struct wire_durable *start,
                         const struct rollback_evidence *evidence)
 {
     log_warn("raft", "the data directory of a peer is an older copy",
@@ -302,7 +302,7 @@ bool incarnations_may_include(const struct wire_statement *statement, uint64_t i
 
 /* --- terms without a vote --- */
 
-uint64_t vote_floor_met(struct vote_floor *floor, const struct peer_durable *start)
+uint64_t vote_floor_met(struct vote_floor *floor, const struct wire_durable *start)
 {
     /* The first start on a directory has nothing to forget. */
     uint64_t theirs = start->incarnation >> PEER_INCARNATION_RANDOM_BITS > 1 ? start->term + 1 : 0;

@@ -99,7 +99,7 @@ int rollback_check_peer(struct rollback *memory, uint64_t peer,
                         struct rollback_evidence *ret_evidence) MUST_CHECK;
 
 /* Log that a peer is an older copy, with the evidence. */
-void rollback_log_older(uint64_t peer, const struct peer_durable *start,
+void rollback_log_older(uint64_t peer, const struct wire_durable *start,
                         const struct rollback_evidence *evidence);
 
 /* The record of a peer, or NULL. Borrowed until the next call. */
@@ -184,7 +184,7 @@ struct vote_floor {
 
 /* This node has started so, or an admitted peer reports that it has. Returns the last term in which
  * that start gives no vote: of this node, it is `own`. */
-uint64_t vote_floor_met(struct vote_floor *floor, const struct peer_durable *start);
+uint64_t vote_floor_met(struct vote_floor *floor, const struct wire_durable *start);
 
 /* Does this message request a vote that must not be given? */
 bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message *message);

@@ -147,7 +147,7 @@ void snapshot_refuse_in(struct snapshot_transfers *transfers);
  *
  * They go into a state machine of their own, in slices of TRIAL_MS, so that a large state does not
  * block the loop. When all have come and match their digest, that state machine replaces this
- * node's once the snapshot is on the disk (applier_installed()).
+ * node's once the snapshot is on the disk (applier_written()).
  *
  * The happy path: trial_begin() with the head; trial_step() with each chunk, and each turn while it
  * says that there is more; trial_end() when all are tried; then its owner takes the state.

@@ -170,23 +170,6 @@ static bool term_agrees(const struct witness *witness, uint64_t index, uint64_t 
     return false;
 }
 
-static bool entry_agrees(const struct witness *witness, uint64_t index,
-                         const struct raft_entry *entry, struct contradiction *ret_contradiction)
-{
-    const struct log_entry *own = entry_log_get(witness->log, index);
-
-    if (!term_agrees(witness, index, entry->term, ret_contradiction)) {
-        return false;
-    }
-    if (own == NULL || (own->type == entry->type && own->block->len == entry->buf.len &&
-                        (own->block->len == 0 ||
-                         memcmp(own->block->data, entry->buf.base, own->block->len) == 0))) {
-        return true;
-    }
-    *ret_contradiction = (struct contradiction){index, entry->term, own->term};
-    return false;
-}
-
 bool witness_agrees(const struct witness *witness, const struct raft_message *message,
                     struct contradiction *ret_contradiction)
 {
@@ -211,7 +194,16 @@ bool witness_agrees(const struct witness *witness, const struct raft_message *me
         return false;
     }
     for (unsigned i = 0; i < append->n_entries && prev + 1 + i <= *witness->commit; i++) {
-        if (!entry_agrees(witness, prev + 1 + i, &append->entries[i], ret_contradiction)) {
+        const struct raft_entry *entry = &append->entries[i];
+        const struct log_entry *own = entry_log_get(witness->log, prev + 1 + i);
+
+        if (!term_agrees(witness, prev + 1 + i, entry->term, ret_contradiction)) {
+            return false;
+        }
+        if (own != NULL && (own->type != entry->type || own->block->len != entry->buf.len ||
+                            (entry->buf.len > 0 &&
+                             memcmp(own->block->data, entry->buf.base, entry->buf.len) != 0))) {
+            *ret_contradiction = (struct contradiction){prev + 1 + i, entry->term, own->term};
             return false;
         }
     }

@@ -75,8 +75,13 @@ static void fuzz_stranger(struct reader *reader)
     const size_t piece = (size_t)reader_u8(reader) * 8 + 1;
     const bool accepts_it = which % 2 == 0;
     struct tls_channel *channel =
-        accepts_it ? tls_channel_accept(accepts[which / 2 % ACCEPTS], ACCEPTOR)
-                   : tls_channel_dial(dials[which / 2 % DIALS], which / 16, DIALLER, ACCEPTOR);
+        accepts_it
+            ? tls_channel_new(accepts[which / 2 % ACCEPTS], NULL, ACCEPTOR, 0)
+            : tls_channel_new(
+                  dials[which / 2 % DIALS],
+                  &dials[which / 2 % DIALS]
+                       ->credentials[which / 16 % dials[which / 2 % DIALS]->credential_count],
+                  DIALLER, ACCEPTOR);
     size_t taken = 0;
     size_t told = 0;
     int rv = 0;
@@ -216,8 +221,9 @@ static void fuzz_between(struct reader *reader)
         net_keys_find(accepts[which / 8 % ACCEPTS],
                       keys->credentials[credential % keys->credential_count].id) != NULL;
     struct end ends[2] = {
-        {.tls = tls_channel_dial(keys, credential, DIALLER, ACCEPTOR)},
-        {.tls = tls_channel_accept(accepts[which / 8 % ACCEPTS], ACCEPTOR)},
+        {.tls = tls_channel_new(keys, &keys->credentials[credential % keys->credential_count],
+                                DIALLER, ACCEPTOR)},
+        {.tls = tls_channel_new(accepts[which / 8 % ACCEPTS], NULL, ACCEPTOR, 0)},
     };
     bool changed = false;
 
@@ -297,13 +303,13 @@ static void node_init(struct node *node, struct tls_channel *tls, uint64_t id)
         .tls = tls,
         .config = {
             .node_id = id, .store_id = 1000 + id, .cluster_id = "test", .receiver = &receiver}};
-    frame_decoder_init(&node->decoder);
+    node->decoder = (struct frame_decoder){0};
 }
 
 static void node_free(struct node *node)
 {
     tls_channel_free(node->tls);
-    frame_decoder_free(&node->decoder);
+    buf_free(&node->decoder.buf);
 }
 
 /* `wants`: of one that dials; 0: it joins. */
@@ -363,7 +369,7 @@ static void take_plain(struct node *node, const uint8_t *data, size_t len, struc
         node->over = node->handshake.state > HANDSHAKE_DONE;
         if (node->is_up) {
             check_up(node);
-            frame_decoder_open(&node->decoder);
+            node->decoder.is_open = true;
         }
     }
 }
@@ -470,10 +476,13 @@ static void fuzz_member(struct reader *reader)
     const uint64_t liar_id = as % 4 > 0 ? as % 4 : DIALLER;
     const uint64_t liar_wants = which / 4 % 4;
     const uint64_t honest_wants = which / 4 % 2 * ACCEPTOR;
-    struct tls_channel *dial =
-        tls_channel_dial(dials[pairs[which % 4].dial], which / 16, dials_us ? liar_id : DIALLER,
-                         dials_us ? liar_wants : honest_wants);
-    struct tls_channel *accept = tls_channel_accept(accepts[pairs[which % 4].accept], ACCEPTOR);
+    struct tls_channel *dial = tls_channel_new(
+        dials[pairs[which % 4].dial],
+        &dials[pairs[which % 4].dial]
+             ->credentials[which / 16 % dials[pairs[which % 4].dial]->credential_count],
+        dials_us ? liar_id : DIALLER, dials_us ? liar_wants : honest_wants);
+    struct tls_channel *accept =
+        tls_channel_new(accepts[pairs[which % 4].accept], NULL, ACCEPTOR, 0);
     struct node honest;
     struct node liar;
     struct buf honest_out = BUF_INIT;

@@ -98,33 +98,6 @@ static void handshake_move(struct handshake *handshake, enum handshake_state to)
     handshake->state = to;
 }
 
-/* Fail; an acceptor sends the reason. */
-static void handshake_fail(struct handshake *handshake, enum handshake_reject reject,
-                           struct buf *out)
-{
-    BUF_LOCAL(payload);
-    char newer[HANDSHAKE_TEXT_BYTES];
-    const char *text = handshake_reject_info(reject)->text;
-
-    ASSERT(reject != HANDSHAKE_REJECT_NONE);
-    handshake->reject = reject;
-    handshake_move(handshake, HANDSHAKE_FAILED);
-    if (handshake->dialler) {
-        return;
-    }
-    if (reject == HANDSHAKE_REJECT_NEWER) { /* the dialler is too old: with the numbers */
-        (void)snprintf(newer, sizeof newer,
-                       "the cluster is at level %u and this leafd speaks levels %u to %u: start "
-                       "leafd %s, as node %llu runs, or a later one",
-                       handshake->level, handshake->peer_levels.min, handshake->peer_levels.max,
-                       LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
-        text = newer;
-    }
-    buf_put_u16(&payload, (uint16_t)reject);
-    buf_put_str16(&payload, text, strlen(text));
-    frame_put(out, FRAME_REJECT, payload.data, payload.len);
-}
-
 /* --- sending --- */
 
 /* A HELLO of the dialler, or a CHALLENGE of the acceptor. */
@@ -332,6 +305,9 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 {
     enum handshake_reject reject = HANDSHAKE_REJECT_MALFORMED;
     enum handshake_state state = handshake->state;
+    char newer[HANDSHAKE_TEXT_BYTES];
+    BUF_LOCAL(refusal);
+    const char *text;
 
     ASSERT(state < HANDSHAKE_DONE);
     if (state == HANDSHAKE_HELLO_AWAITED && type == FRAME_HELLO) {
@@ -352,9 +328,26 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
         reject = HANDSHAKE_REJECT_NONE;
         handshake_move(handshake, HANDSHAKE_ANSWERED);
     }
-    if (reject != HANDSHAKE_REJECT_NONE) {
-        handshake_fail(handshake, reject, out);
+    if (reject == HANDSHAKE_REJECT_NONE) {
+        return;
     }
+    handshake->reject = reject;
+    handshake_move(handshake, HANDSHAKE_FAILED);
+    if (handshake->dialler) {
+        return;
+    }
+    /* An acceptor sends the reason; to a dialler that is too old with the numbers. */
+    if (reject == HANDSHAKE_REJECT_NEWER) {
+        (void)snprintf(newer, sizeof newer,
+                       "the cluster is at level %u and this leafd speaks levels %u to %u: start "
+                       "leafd %s, as node %llu runs, or a later one",
+                       handshake->level, handshake->peer_levels.min, handshake->peer_levels.max,
+                       LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
+    }
+    text = reject == HANDSHAKE_REJECT_NEWER ? newer : handshake_reject_info(reject)->text;
+    buf_put_u16(&refusal, (uint16_t)reject);
+    buf_put_str16(&refusal, text, strlen(text));
+    frame_put(out, FRAME_REJECT, refusal.data, refusal.len);
 }
 
 /* --- start --- */

@@ -157,7 +157,7 @@ static void conn_unref(struct net_conn *conn)
     ASSERT(!out->writing);
     buf_free(&out->sealed);
     tls_channel_free(conn->out.tls);
-    frame_decoder_free(&conn->decoder);
+    buf_free(&conn->decoder.buf);
     free(conn);
     net_hub_release(hub);
 }
@@ -179,7 +179,7 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
     conn->wanted_id = wanted_id;
     conn->role = role;
     conn->state = role == NET_CONN_ACCEPTS ? NET_CONN_HANDSHAKE : NET_CONN_RESOLVING;
-    frame_decoder_init(&conn->decoder);
+    conn->decoder = (struct frame_decoder){0};
     ASSERT(uv_tcp_init(hub->loop, &conn->tcp) == 0);
     ASSERT(uv_timer_init(hub->loop, &conn->timer) == 0);
     conn->tcp.data = conn;
@@ -313,7 +313,7 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
         conn->keyed_ms = conn->up_ms;
         ASSERT(uv_timer_start(&conn->timer, conn_check_cb, interval_ms, interval_ms) == 0);
         if (conn->role == NET_CONN_ACCEPTS) {
-            frame_decoder_open(&conn->decoder);
+            conn->decoder.is_open = true;
         }
         conn->ops->up(conn);
     } else if (conn->handshake.state == HANDSHAKE_ANSWERED && conn->role == NET_CONN_JOINS) {
@@ -417,7 +417,7 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
         return;
     }
     if (conn->out.tls == NULL) { /* an acceptor's first bytes */
-        conn->out.tls = tls_channel_accept(hub->keys, hub->config.node_id);
+        conn->out.tls = tls_channel_new(hub->keys, NULL, hub->config.node_id, 0);
     }
     tls_channel_feed(conn->out.tls, buf->base, (size_t)len);
     if (conn->out.tls->state == CHANNEL_OPEN || secure(conn)) {
@@ -458,8 +458,10 @@ void net_conn_begin(struct net_conn *conn)
         return;
     }
     if (conn->role != NET_CONN_ACCEPTS) { /* an acceptor waits for the first byte */
-        conn->out.tls = tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
-                                         conn->wanted_id);
+        conn->out.tls = tls_channel_new(
+            conn->hub->keys,
+            &conn->hub->keys->credentials[conn->offer % conn->hub->keys->credential_count],
+            conn->hub->config.node_id, conn->wanted_id);
         net_out_flush(&conn->out);
     }
 }

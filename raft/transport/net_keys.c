@@ -234,37 +234,17 @@ static int load_files(SSL_CTX *ctx, const struct net_key_source *source,
     return 0;
 }
 
-/* A digest of the certificates of the CA file: another file is another credential. */
-static int digest_ca(const char *file, uint8_t ret_id[NET_CREDENTIAL_ID_BYTES],
-                     char why[NET_KEYS_WHY_BYTES])
-{
-    EVP_MD_CTX *md = EVP_MD_CTX_new();
-    uint8_t digest[EVP_MAX_MD_SIZE];
-    BIO *bio = BIO_new_file(file, "r");
-    uint8_t data[4096];
-    int len;
-
-    if (bio == NULL) {
-        EVP_MD_CTX_free(md);
-        return file_fail(why, "peer.tls-dir", file);
-    }
-    ASSERT(md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1);
-    while ((len = BIO_read(bio, data, sizeof data)) > 0) {
-        ASSERT(EVP_DigestUpdate(md, data, (size_t)len) == 1);
-    }
-    ASSERT(EVP_DigestFinal_ex(md, digest, NULL) == 1);
-    memcpy(ret_id, digest, NET_CREDENTIAL_ID_BYTES);
-    EVP_MD_CTX_free(md);
-    (void)BIO_free(bio);
-    return 0;
-}
-
 static int add_certificate(struct net_keys *keys, const struct net_key_source *source,
                            char why[NET_KEYS_WHY_BYTES])
 {
     struct net_credential *credential = &keys->credentials[keys->credential_count++];
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    BIO *ca = BIO_new_file(source->ca_file, "r");
     bool same_cluster = false;
+    uint8_t data[4096];
     uint64_t id;
+    int len;
     int rv;
 
     credential->certificate = true;
@@ -272,7 +252,16 @@ static int add_certificate(struct net_keys *keys, const struct net_key_source *s
     SSL_CTX_set_verify(keys->accept, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     rv = load_files(keys->accept, source, why);
     rv = rv != 0 ? rv : load_files(keys->dial_certificate, source, why);
-    rv = rv != 0 ? rv : digest_ca(source->ca_file, credential->id, why);
+    rv = rv == 0 && ca == NULL ? file_fail(why, "peer.tls-dir", source->ca_file) : rv;
+    /* The credential's id is a digest of the CA file: another file is another credential. */
+    ASSERT(md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1);
+    while (rv == 0 && (len = BIO_read(ca, data, sizeof data)) > 0) {
+        ASSERT(EVP_DigestUpdate(md, data, (size_t)len) == 1);
+    }
+    ASSERT(EVP_DigestFinal_ex(md, digest, NULL) == 1);
+    memcpy(credential->id, digest, NET_CREDENTIAL_ID_BYTES);
+    EVP_MD_CTX_free(md);
+    (void)BIO_free(ca);
     /* The other nodes will check this certificate: it must name this node of this cluster. */
     if (rv == 0 &&
         (!net_certificate_names(keys, SSL_CTX_get0_certificate(keys->accept), &same_cluster, &id) ||
@@ -434,7 +423,8 @@ static int find_secret(SSL *ssl, const unsigned char *identity, size_t len,
 
 /* --- its life --- */
 
-static struct tls_channel *channel_new(struct net_keys *keys, SSL_CTX *ctx, uint64_t own_id)
+struct tls_channel *tls_channel_new(struct net_keys *keys, const struct net_credential *offered,
+                                    uint64_t own_id, uint64_t wanted)
 {
     struct tls_channel *channel = MUST_HAVE(calloc(1, sizeof *channel));
     BIO *bio = tls_bytes_bio(&channel->bytes);
@@ -442,41 +432,27 @@ static struct tls_channel *channel_new(struct net_keys *keys, SSL_CTX *ctx, uint
     channel->bytes.out = &channel->out;
     channel->keys = net_keys_ref(keys);
     channel->own_id = own_id;
-    channel->ssl = SSL_new(ctx);
+    channel->dials = offered != NULL;
+    channel->wanted = wanted;
+    channel->offered = offered;
+    channel->ssl = SSL_new(offered == NULL        ? keys->accept
+                           : offered->certificate ? keys->dial_certificate
+                                                  : keys->dial_secret);
     ASSERT(channel->ssl != NULL);
     SSL_set_bio(channel->ssl, bio, bio);
     ASSERT(SSL_set_app_data(channel->ssl, channel) == 1);
-    return channel;
-}
-
-struct tls_channel *tls_channel_dial(struct net_keys *keys, unsigned credential, uint64_t own_id,
-                                     uint64_t wanted)
-{
-    const struct net_credential *offered = &keys->credentials[credential % keys->credential_count];
-    struct tls_channel *channel = channel_new(
-        keys, offered->certificate ? keys->dial_certificate : keys->dial_secret, own_id);
-    int rv;
-
-    channel->dials = true;
-    channel->wanted = wanted;
-    channel->offered = offered;
+    if (offered == NULL) {
+        if (!keys->credentials[keys->credential_count - 1].certificate) { /* there are secrets */
+            SSL_set_psk_find_session_callback(channel->ssl, find_secret);
+        }
+        SSL_set_accept_state(channel->ssl);
+        return channel;
+    }
     if (!offered->certificate) {
         SSL_set_psk_use_session_callback(channel->ssl, use_secret);
     }
     SSL_set_connect_state(channel->ssl);
-    rv = tls_channel_shake(channel);
-    ASSERT(rv == 0);
-    return channel;
-}
-
-struct tls_channel *tls_channel_accept(struct net_keys *keys, uint64_t own_id)
-{
-    struct tls_channel *channel = channel_new(keys, keys->accept, own_id);
-
-    if (!keys->credentials[keys->credential_count - 1].certificate) { /* there are secrets */
-        SSL_set_psk_find_session_callback(channel->ssl, find_secret);
-    }
-    SSL_set_accept_state(channel->ssl);
+    ASSERT(tls_channel_shake(channel) == 0);
     return channel;
 }
 

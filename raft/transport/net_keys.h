@@ -123,7 +123,7 @@ bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool 
 /*
  * --- tls_channel: TLS 1.3 on one connection, between bytes that come and bytes that go. No I/O.
  *
- * The happy path: tls_channel_dial() or _accept(); feed() takes bytes from the socket, and bytes
+ * The happy path: tls_channel_new(); feed() takes bytes from the socket, and bytes
  * for the socket gather in `out`. shake() advances the handshake; once the channel is open, the
  * other node has proved a credential of the keys, and read() and write() carry plain bytes.
  *
@@ -181,12 +181,10 @@ struct tls_channel {
     char reason[TLS_REASON_BYTES]; /* why it is BROKEN */
 };
 
-/* Dial node `wanted` (0: any), offering the credential of this number of the keys; the hello is
- * in `out`. */
-struct tls_channel *tls_channel_dial(struct net_keys *keys, unsigned credential, uint64_t own_id,
-                                     uint64_t wanted);
-
-struct tls_channel *tls_channel_accept(struct net_keys *keys, uint64_t own_id);
+/* Dial node `wanted` (0: any), offering a credential of the keys; the hello is in `out`. offered
+ * NULL: accept (and wanted is 0). */
+struct tls_channel *tls_channel_new(struct net_keys *keys, const struct net_credential *offered,
+                                    uint64_t own_id, uint64_t wanted);
 
 /* NULL-safe. */
 void tls_channel_free(struct tls_channel *channel);

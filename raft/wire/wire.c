@@ -72,40 +72,23 @@ bool frame_is_handshake(enum frame_type type)
     return type >= FRAME_HELLO && type <= FRAME_JOINED;
 }
 
-void frame_decoder_init(struct frame_decoder *decoder)
-{
-    *decoder = (struct frame_decoder){BUF_INIT, LIMIT_HANDSHAKE_BYTES, true, false, 0};
-}
-
-void frame_decoder_open(struct frame_decoder *decoder)
-{
-    ASSERT(decoder->handshake);
-    decoder->handshake = false;
-    decoder->max_bytes = LIMIT_FRAME_BYTES;
-}
-
-void frame_decoder_free(struct frame_decoder *decoder)
-{
-    buf_free(&decoder->buf);
-    decoder->buf_is_given = false;
-}
-
 /* Check the header, before any payload is kept. 0 or an error. */
 static int header_check(const struct frame_decoder *decoder, const uint8_t *header)
 {
+    const size_t bytes_max = decoder->is_open ? LIMIT_FRAME_BYTES : LIMIT_HANDSHAKE_BYTES;
     const uint32_t checked_len = get_u32(header);
 
     if (header[8] != FRAME_VERSION) {
         return ERR_BAD_VERSION;
     }
-    if (checked_len > decoder->max_bytes - CHECKED_AT) {
+    if (checked_len > bytes_max - CHECKED_AT) {
         return ERR_TOO_LARGE;
     }
     if (checked_len < FRAME_HEADER_BYTES - CHECKED_AT || header[10] != 0 || header[11] != 0) {
         return ERR_BAD_MESSAGE;
     }
     if (!type_is_known(header[9]) ||
-        frame_is_handshake((enum frame_type)header[9]) != decoder->handshake) {
+        frame_is_handshake((enum frame_type)header[9]) == decoder->is_open) {
         return ERR_BAD_MESSAGE;
     }
     return 0;
@@ -492,7 +475,7 @@ int wire_clock_decode(const void *data, size_t len, struct wire_clock *ret_clock
 
 /* --- leaders --- */
 
-static bool peer_durable_is_sound(const struct peer_durable *durable)
+static bool durable_is_sound(const struct wire_durable *durable)
 {
     return durable->term < WIRE_NUMBER_BOUND && durable->index < WIRE_NUMBER_BOUND &&
            durable->vote <= LIMIT_NODE_ID && durable->last_term <= durable->term &&
@@ -500,15 +483,10 @@ static bool peer_durable_is_sound(const struct peer_durable *durable)
 }
 
 static const struct field durable_fields[] = {
-    FIELD_NUMBER(struct wire_durable, now.incarnation), FIELD_NUMBER(struct wire_durable, now.term),
-    FIELD_NUMBER(struct wire_durable, now.index),       FIELD_NUMBER(struct wire_durable, now.vote),
-    FIELD_NUMBER(struct wire_durable, now.last_term),
+    FIELD_NUMBER(struct wire_durable, incarnation), FIELD_NUMBER(struct wire_durable, term),
+    FIELD_NUMBER(struct wire_durable, index),       FIELD_NUMBER(struct wire_durable, vote),
+    FIELD_NUMBER(struct wire_durable, last_term),
 };
-
-static bool durable_is_sound(const struct wire_durable *durable)
-{
-    return peer_durable_is_sound(&durable->now);
-}
 
 WIRE_CODEC(durable, 0)
 
@@ -629,7 +607,7 @@ static bool statement_is_sound(const struct wire_statement *statement)
     const char *address = statement->address;
     const char *why;
 
-    return peer_durable_is_sound(&statement->start) && conf_is_sound(&statement->conf) &&
+    return durable_is_sound(&statement->start) && conf_is_sound(&statement->conf) &&
            uid_is_sound(&statement->birth.uid) &&
            (address[0] == '\0' || member_address_check(address, strlen(address), &why)) &&
            statement->earlier_len % sizeof(uint32_t) == 0 &&

@@ -364,23 +364,6 @@ static int check_leaf(struct walk *walk, uint64_t page)
     return err;
 }
 
-/* The frame of the next child of a branch page. */
-static void next_child(const struct walk *walk, struct frame *parent, struct frame *ret_child)
-{
-    const uint8_t *at = walk->map + parent->page * walk->page_bytes;
-    unsigned i = parent->next++;
-    struct node node;
-
-    ASSERT(i < node_count(at));
-    ASSERT(get_node(walk, at, i, &node));
-    *ret_child = (struct frame){
-        .page = node.size, .low = i == 0 ? parent->low : node.key, .high = parent->high};
-    if (i + 1 < node_count(at)) {
-        ASSERT(get_node(walk, at, i + 1, &node));
-        ret_child->high = node.key;
-    }
-}
-
 static int check_counts(struct walk *walk, const struct tree *tree)
 {
     const struct tree *found = &walk->found;
@@ -404,6 +387,8 @@ static int walk_tree(struct walk *walk, enum tree_kind kind)
     const struct tree *tree = &walk->trees[kind];
     struct frame stack[TREE_DEPTH_MAX];
     unsigned depth = 1;
+    struct node node;
+    unsigned i;
     int err;
 
     walk->kind = kind;
@@ -434,7 +419,14 @@ static int walk_tree(struct walk *walk, enum tree_kind kind)
             depth--;
         } else {
             ASSERT(depth < TREE_DEPTH_MAX); /* since depth < tree->depth */
-            next_child(walk, top, &stack[depth]);
+            i = top->next++;
+            ASSERT(get_node(walk, at, i, &node));
+            stack[depth] = (struct frame){
+                .page = node.size, .low = i == 0 ? top->low : node.key, .high = top->high};
+            if (i + 1 < node_count(at)) {
+                ASSERT(get_node(walk, at, i + 1, &node));
+                stack[depth].high = node.key;
+            }
             err = claim_page(walk, stack[depth].page, false);
             if (err == 0) {
                 err = check_page(walk, &stack[depth]);

@@ -646,29 +646,6 @@ static uint32_t format_of(const struct lmdb_owed *owed)
                                      : LMDB_FORMAT_VERSION;
 }
 
-int lmdb_owed_write(const struct lmdb_txn *txn, const struct store_identity *identity,
-                    const struct lmdb_owed *before, const struct lmdb_owed *now)
-{
-    uint32_t had = format_of(before);
-    uint32_t has = format_of(now);
-    BUF_LOCAL(payload);
-    int err = 0;
-
-    if (had != has) {
-        err = write_identity(txn, identity, has);
-    }
-    if (err != 0 || has == LMDB_FORMAT_VERSION) {
-        return err == 0 && had != has ? meta_delete(txn, LMDB_OWED) : err;
-    }
-    buf_put_u64(&payload, now->digest);
-    buf_put_u32(&payload, now->first);
-    buf_put_u32(&payload, now->end);
-    if (has == LMDB_FORMAT_PIECES) {
-        buf_put_u64(&payload, now->pieces);
-    }
-    return lmdb_meta_put(txn, LMDB_OWED, &payload);
-}
-
 int lmdb_slice_put(const struct lmdb_txn *txn, uint32_t number, const struct buf *rows)
 {
     char name[NAME_BYTES];
@@ -831,12 +808,30 @@ int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identi
     return 0;
 }
 
-int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
-                    const struct store_meta *after)
+int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *identity,
+                    const struct store_meta *before, const struct store_meta *after,
+                    const struct lmdb_owed *owed_before, const struct lmdb_owed *owed)
 {
+    uint32_t had = format_of(owed_before);
+    uint32_t has = format_of(owed);
     char name[NAME_BYTES];
+    BUF_LOCAL(record);
     int err = 0;
 
+    if (had != has) {
+        err = write_identity(txn, identity, has);
+    }
+    if (err == 0 && has != LMDB_FORMAT_VERSION) {
+        buf_put_u64(&record, owed->digest);
+        buf_put_u32(&record, owed->first);
+        buf_put_u32(&record, owed->end);
+        if (has == LMDB_FORMAT_PIECES) {
+            buf_put_u64(&record, owed->pieces);
+        }
+        err = lmdb_meta_put(txn, LMDB_OWED, &record);
+    } else if (err == 0 && had != has) {
+        err = meta_delete(txn, LMDB_OWED);
+    }
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
         const struct store_local *local = after->locals[i];
         BUF_LOCAL(payload);

@@ -199,13 +199,10 @@ struct lmdb_owed {
 int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
                    struct store_meta *ret_meta, struct lmdb_owed *ret_owed) MUST_CHECK;
 
-/* Write the meta, and the local records that changed. */
-int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
-                    const struct store_meta *after) MUST_CHECK;
-
-/* Write the record `owed` if it changed. */
-int lmdb_owed_write(const struct lmdb_txn *txn, const struct store_identity *identity,
-                    const struct lmdb_owed *before, const struct lmdb_owed *now) MUST_CHECK;
+/* Write the meta, with the local records and the record `owed` if they changed. */
+int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *identity,
+                    const struct store_meta *before, const struct store_meta *after,
+                    const struct lmdb_owed *owed_before, const struct lmdb_owed *owed) MUST_CHECK;
 
 /* A slice: rows as in a stream (store_rows_next()). lmdb_slice_take() appends them to *rows
  * (unless it is NULL) and deletes the record. */

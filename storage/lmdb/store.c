@@ -419,10 +419,9 @@ static int commit_list(struct commit *commit, const struct store_op_list *list, 
     if (commit->owed.pieces < commit->meta.first_index) {
         commit->owed.pieces = 0;
     }
-    if (err == 0) {
-        err = lmdb_owed_write(&commit->txn, &lmdb->identity, &lmdb->owed, &commit->owed);
-    }
-    return err != 0 ? err : lmdb_meta_write(&commit->txn, &lmdb->now, &commit->meta);
+    return err != 0 ? err
+                    : lmdb_meta_write(&commit->txn, &lmdb->identity, &lmdb->now, &commit->meta,
+                                      &lmdb->owed, &commit->owed);
 }
 
 /* Carry out the list, put owed slices in place, and set lmdb->now to the resulting meta. in_pieces:

@@ -20,7 +20,7 @@ static uint64_t incarnation(uint64_t count)
 
 static void test_only_requests_for_votes_up_to_the_next_term(void **state)
 {
-    const struct peer_durable start = {.incarnation = incarnation(2), .term = 5};
+    const struct wire_durable start = {.incarnation = incarnation(2), .term = 5};
     struct raft_message same = vote_of(3, 5, 10, 2, false);
     struct raft_message next = vote_of(3, 6, 10, 2, false);
     struct raft_message later = vote_of(3, 7, 10, 2, false);
@@ -39,7 +39,7 @@ static void test_only_requests_for_votes_up_to_the_next_term(void **state)
 
 static void test_the_first_start_has_nothing_to_forget(void **state)
 {
-    const struct peer_durable start = {.incarnation = incarnation(1), .term = 5};
+    const struct wire_durable start = {.incarnation = incarnation(1), .term = 5};
     struct raft_message same = vote_of(3, 5, 10, 2, false);
     struct vote_floor floor = {0};
 
@@ -51,9 +51,9 @@ static void test_the_first_start_has_nothing_to_forget(void **state)
 
 static void test_the_highest_of_all_is_got_round(void **state)
 {
-    const struct peer_durable own = {.incarnation = incarnation(2), .term = 5};
-    const struct peer_durable lower = {.incarnation = incarnation(9), .term = 3};
-    const struct peer_durable higher = {.incarnation = incarnation(2), .term = 8};
+    const struct wire_durable own = {.incarnation = incarnation(2), .term = 5};
+    const struct wire_durable lower = {.incarnation = incarnation(9), .term = 3};
+    const struct wire_durable higher = {.incarnation = incarnation(2), .term = 8};
     struct raft_message above = vote_of(3, 7, 10, 2, false);
     struct vote_floor floor = {0};
 

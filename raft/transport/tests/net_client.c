@@ -243,7 +243,7 @@ void net_client_secure(struct net_client *client, uint64_t wanted)
 {
     struct net_keys *keys = keys_of(client);
 
-    secured(client, tls_channel_dial(keys, 0, client->config.node_id, wanted));
+    secured(client, tls_channel_new(keys, &keys->credentials[0], client->config.node_id, wanted));
     net_keys_unref(keys);
 }
 
@@ -251,7 +251,7 @@ void net_server_secure(struct net_client *client)
 {
     struct net_keys *keys = keys_of(client);
 
-    secured(client, tls_channel_accept(keys, client->config.node_id));
+    secured(client, tls_channel_new(keys, NULL, client->config.node_id, 0));
     net_keys_unref(keys);
 }
 

@@ -23,7 +23,7 @@ static void test_acceptor_without_the_secret(void **state)
     struct net_lone *h = *state;
 
     net_server_accept(&h->client, &h->world, h->listen_fd, 2);
-    h->client.tls = tls_channel_accept(keys, 2);
+    h->client.tls = tls_channel_new(keys, NULL, 2, 0);
     RUN_UNTIL(&h->world, net_client_ended(&h->client));
     assert_false(h->client.tls->state == CHANNEL_OPEN);
     assert_string_equal(h->client.tls->reason, "another secret");

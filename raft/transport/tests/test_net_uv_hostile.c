@@ -165,7 +165,7 @@ static void test_wrong_proof(void **state)
 {
     struct net_keys *keys = net_fixture_keys("test", "Secret", NULL);
     struct net_lone *h = *state;
-    struct tls_channel *tls = tls_channel_dial(keys, 0, 2, 1);
+    struct tls_channel *tls = tls_channel_new(keys, &keys->credentials[0], 2, 1);
     struct buf *hello = &tls->out;
 
     connect_and_write(h, hello->data, hello->len);

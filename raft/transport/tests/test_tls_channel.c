@@ -82,8 +82,10 @@ static void shake(struct pair *pair, unsigned credential, uint64_t wanted)
     bool more = true;
 
     close_ends(pair);
-    pair->ends[0] = tls_channel_dial(pair->keys[0], credential, 1, wanted);
-    pair->ends[1] = tls_channel_accept(pair->keys[1], 2);
+    pair->ends[0] = tls_channel_new(
+        pair->keys[0], &pair->keys[0]->credentials[credential % pair->keys[0]->credential_count], 1,
+        wanted);
+    pair->ends[1] = tls_channel_new(pair->keys[1], NULL, 2, 0);
     pair->results[0] = pair->results[1] = 0;
     while (more) {
         more = carry(pair, 0);
@@ -176,8 +178,8 @@ static void test_a_hello_that_is_reflected(void **state)
     shake(pair, 0, 2);
     close_ends(pair);
     use_keys(pair, 1, net_keys_ref(pair->keys[0]));
-    pair->ends[0] = tls_channel_dial(pair->keys[0], 0, 1, 2);
-    pair->ends[1] = tls_channel_accept(pair->keys[0], 1);
+    pair->ends[0] = tls_channel_new(pair->keys[0], &pair->keys[0]->credentials[0], 1, 2);
+    pair->ends[1] = tls_channel_new(pair->keys[0], NULL, 1, 0);
     pair->results[0] = pair->results[1] = 0;
     while (carry(pair, 0) || carry(pair, 1)) {
     }
@@ -264,7 +266,7 @@ static void shake_with(struct pair *pair, SSL_CTX *ctx)
     len = BIO_get_mem_data(out, &data);
     buf_put(&hello, data, (size_t)len);
     close_ends(pair);
-    pair->ends[1] = tls_channel_accept(pair->keys[1], 2);
+    pair->ends[1] = tls_channel_new(pair->keys[1], NULL, 2, 0);
     tls_channel_feed(pair->ends[1], hello.data, hello.len);
     assert_int_equal(tls_channel_shake(pair->ends[1]), ERR_REFUSED);
     assert_int_equal(pair->ends[1]->out.len, 7); /* an alert, and no more */
@@ -309,7 +311,7 @@ static void feed_hello(struct pair *pair, uint8_t size, int err)
     record[5] = 1; /* a hello, of size * 64 KiB */
     record[6] = size;
     close_ends(pair);
-    pair->ends[1] = tls_channel_accept(pair->keys[1], 2);
+    pair->ends[1] = tls_channel_new(pair->keys[1], NULL, 2, 0);
     while (rv == 0) {
         tls_channel_feed(pair->ends[1], record, fed == 0 ? sizeof record : 5 + 3);
         rv = tls_channel_shake(pair->ends[1]);
