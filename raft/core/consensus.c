@@ -106,16 +106,6 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, bool a
     return 0;
 }
 
-bool consensus_drops(const struct consensus *consensus, const struct raft_message *message)
-{
-    const struct raft *raft = &consensus->raft;
-    raft_index match = 0;
-
-    return guard_drop_vote_result(message, raft->state) ||
-           (raft->state == RAFT_LEADER && raft_match_index(raft, message->server_id, &match) == 0 &&
-            guard_drop_rejection(message, raft_current_term(raft), match));
-}
-
 /* --- guards --- */
 
 unsigned guard_split(const struct raft_entry *entries, unsigned from, unsigned n)
@@ -141,12 +131,13 @@ void guard_result(struct raft_message *out, bool stale, raft_term own_term)
     }
 }
 
-bool guard_drop_rejection(const struct raft_message *in, raft_term own_term, raft_index match)
+bool guard_drops(const struct raft_message *in, int state, raft_term own_term, raft_index match)
 {
     const struct raft_append_entries_result *result = &in->append_entries_result;
 
-    return in->type == RAFT_APPEND_ENTRIES_RESULT && result->term == own_term &&
-           result->rejected != 0 && result->rejected <= match;
+    return (in->type == RAFT_REQUEST_VOTE_RESULT && state != RAFT_CANDIDATE) ||
+           (in->type == RAFT_APPEND_ENTRIES_RESULT && state == RAFT_LEADER &&
+            result->term == own_term && result->rejected != 0 && result->rejected <= match);
 }
 
 unsigned guard_normalise(struct raft_message *in, raft_term own_term, raft_index commit,
@@ -177,11 +168,6 @@ bool guard_vote_as_voter(const struct raft_message *in, int state, int role, raf
            last_index > 0;
 }
 
-bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned election_timeout)
-{
-    return now >= leader_heard && now - leader_heard >= election_timeout;
-}
-
 static bool guard_is_older(raft_term term, raft_index index, raft_term than_term,
                            raft_index than_index)
 {
@@ -201,21 +187,6 @@ bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index
     vote->last_log_index = last_index;
     vote->last_log_term = last_term;
     return true;
-}
-
-raft_time guard_timer(raft_time timeout, raft_time now)
-{
-    return timeout > now ? timeout : now + 1;
-}
-
-bool guard_drop_vote_result(const struct raft_message *in, int state)
-{
-    return in->type == RAFT_REQUEST_VOTE_RESULT && state != RAFT_CANDIDATE;
-}
-
-bool guard_own_term_applied(raft_term applied_term, raft_term own_term)
-{
-    return own_term > 0 && applied_term == own_term;
 }
 
 bool guard_sole_voter(const struct configuration *configuration, raft_id self)
@@ -257,26 +228,35 @@ static unsigned patience_ms(const struct consensus *consensus)
 void leader_watch_forget_silent(struct consensus *consensus)
 {
     struct raft *raft = &consensus->raft;
+    uint64_t now = clock_now_ms(consensus->clock);
 
-    if (raft->state == RAFT_FOLLOWER &&
-        guard_forget_leader(clock_now_ms(consensus->clock), consensus->heard_ms,
-                            patience_ms(consensus))) {
+    if (raft->state == RAFT_FOLLOWER && now >= consensus->heard_ms &&
+        now - consensus->heard_ms >= patience_ms(consensus)) {
         raft->follower_state.current_leader.id = 0;
     }
 }
 
-/* Stand for election in this node's turn, counted from from_ms, if it may. Its turn is the number
- * of voters before it in a ring that begins after the leader: two candidates at once would split
- * the votes. */
-static bool campaign_early(struct consensus *consensus, uint64_t leader, uint64_t from_ms)
+bool leader_watch_lost(struct consensus *consensus, uint64_t leader, enum leader_trust why)
 {
     struct raft *raft = &consensus->raft;
     uint64_t now = clock_now_ms(consensus->clock);
+    uint64_t due = now;
     uint64_t self = raft->id;
     unsigned before = 0;
-    uint64_t due;
 
+    if (raft->state != RAFT_FOLLOWER || raft->follower_state.current_leader.id != leader ||
+        (why == LEADER_REFUSED && consensus->trust == LEADER_RESIGNED)) {
+        return false;
+    }
     ASSERT(self != leader);
+    consensus->trust = why;
+    /* All nodes notice at the same time that it resigned, but may have heard the last heartbeat
+     * long ago. */
+    if (why != LEADER_RESIGNED) {
+        due = consensus->heard_ms + patience_ms(consensus);
+    }
+    /* This node's turn is the number of voters before it in a ring that begins after the leader:
+     * two candidates at once would split the votes. */
     MEMBER_FOREACH (member, &consensus->configuration) {
         uint64_t id = member->id;
 
@@ -284,7 +264,7 @@ static bool campaign_early(struct consensus *consensus, uint64_t leader, uint64_
             before += self > leader ? id > leader && id < self : id > leader || id < self;
         }
     }
-    due = from_ms + before * (uint64_t)raft->heartbeat_timeout;
+    due += before * (uint64_t)raft->heartbeat_timeout;
     due = due > now ? due : now;
     if (raft_role(raft) != RAFT_VOTER || due >= raft_timeout(raft) ||
         due < raft->election_timer_start) {
@@ -296,29 +276,4 @@ static bool campaign_early(struct consensus *consensus, uint64_t leader, uint64_
     raft->follower_state.randomized_election_timeout = (unsigned)(due - raft->election_timer_start);
     ASSERT(raft_timeout(raft) == due);
     return true;
-}
-
-static bool follows(const struct consensus *consensus, uint64_t peer)
-{
-    return consensus->raft.state == RAFT_FOLLOWER &&
-           consensus->raft.follower_state.current_leader.id == peer;
-}
-
-bool leader_watch_refused(struct consensus *consensus, uint64_t peer)
-{
-    if (!follows(consensus, peer) || consensus->trust == LEADER_RESIGNED) {
-        return false;
-    }
-    consensus->trust = LEADER_REFUSED;
-    return campaign_early(consensus, peer, consensus->heard_ms + patience_ms(consensus));
-}
-
-bool leader_watch_resigned(struct consensus *consensus, uint64_t peer, uint64_t term)
-{
-    if (term != raft_current_term(&consensus->raft) || !follows(consensus, peer)) {
-        return false;
-    }
-    consensus->trust = LEADER_RESIGNED;
-    /* All nodes notice it at the same time, but may have heard the last heartbeat long ago. */
-    return campaign_early(consensus, peer, clock_now_ms(consensus->clock));
 }

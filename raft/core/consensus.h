@@ -54,9 +54,6 @@ int consensus_metadata(const struct store_position *position,
 int consensus_step(struct consensus *consensus, struct raft_event *event, bool as_voter,
                    uint64_t no_vote, struct raft_update *ret_update);
 
-/* G3, G9: must a message be dropped, since it would do harm in this state? */
-bool consensus_drops(const struct consensus *consensus, const struct raft_message *message);
-
 /*
  * --- guard: against the known defects of C-Raft 0.22.1: pure decisions on one message or one
  * update, without a state of their own.
@@ -85,10 +82,12 @@ unsigned guard_split(const struct raft_entry *entries, unsigned from, unsigned n
 void guard_result(struct raft_message *out, bool stale, raft_term own_term);
 
 /*
- * G3: a late rejection moves next_index below match_index. True when a leader must drop this append
- * result: a rejection of the current term at or below what the peer has matched.
+ * True when a server in this state must drop a message, since it would do harm.
+ * G3: a late rejection moves next_index below match_index. A leader drops a rejection of the
+ * current term at or below what the peer has matched (0: nothing, or it is no peer).
+ * G9: a vote result in any state but candidate is read from another state's memory.
  */
-bool guard_drop_rejection(const struct raft_message *in, raft_term own_term, raft_index match);
+bool guard_drops(const struct raft_message *in, int state, raft_term own_term, raft_index match);
 
 /*
  * G4, G5: an AppendEntries that begins below the commit index lowers the commit index, or is
@@ -107,9 +106,6 @@ unsigned guard_normalise(struct raft_message *in, raft_term own_term, raft_index
  */
 bool guard_vote_as_voter(const struct raft_message *in, int state, int role, raft_index last_index);
 
-/* G6, G13: must it forget its leader first, since none was heard for an election timeout? */
-bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned election_timeout);
-
 /*
  * G12: a server that an entry of its log makes a standby no longer campaigns, and refuses its vote
  * to candidates that lack that entry. If the leader that wrote the entry loses it, no node can be
@@ -123,18 +119,6 @@ bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned electio
 bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index,
                                 raft_term before_term, raft_index last_index, raft_term last_term);
 
-/* G8: a leader's timer can be due in the past for ever. The time to arm: never before now + 1. */
-raft_time guard_timer(raft_time timeout, raft_time now);
-
-/* G9: a vote result in any state but candidate is read from another state's memory. True: drop it.
- */
-bool guard_drop_vote_result(const struct raft_message *in, int state);
-
-/* G10: no entry of its own term on a clean election, and a CHANGE is accepted at once (the
- * single-server change bug of 2015). True when membership changes and reads may be served: an entry
- * of the current term was applied. */
-bool guard_own_term_applied(raft_term applied_term, raft_term own_term);
-
 /* G11: a sole voter restarts as leader of its old term and may reissue an index with other content.
  * True if the configuration has `self` as its only voter: begin with term + 1 and its own vote,
  * durably. */
@@ -144,12 +128,11 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self);
  * --- leader_watch: what a follower assumes about its leader: when it was heard, whether it is
  * gone.
  *
- * The happy path: each message of the leader shows that it is alive (leader_watch_on_message()). If
- * the leader's process ends, its address refuses connections, which the links notice at once
- * (leader_watch_refused()). If it is also not heard for two heartbeats, the followers forget it and
- * stand for election one after the other, long before their election timeouts. A leader that hears
- * no majority for an election timeout steps down and reports it (leader_watch_resigned()); then
- * followers need not wait at all.
+ * The happy path: each message of the leader shows that it is alive (leader_watch_on_message()).
+ * If the leader's process ends, its address refuses connections, which the links notice at once. If
+ * it is also not heard for two heartbeats, the followers forget it and stand for election one after
+ * the other, long before their election timeouts. A leader that hears no majority for an election
+ * timeout steps down and reports it; then followers need not wait at all (leader_watch_lost()).
  *
  * Failure modes: no sign is proof, and safety does not depend on one. A follower that is wrong asks
  * for pre-votes, which the nodes that hear the leader refuse; it follows again with the next
@@ -160,10 +143,9 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self);
 /* The leader of this term, or of a later one, has sent something. */
 void leader_watch_on_message(struct consensus *consensus);
 
-/* A peer's address has no listener; or the peer reports that it stepped down in a term. If the peer
- * is the leader, this node may stand for election earlier: true if its timer is now due earlier. */
-bool leader_watch_refused(struct consensus *consensus, uint64_t peer);
-bool leader_watch_resigned(struct consensus *consensus, uint64_t peer, uint64_t term);
+/* A peer's address has no listener; or the peer reports that it stepped down in this term. If it is
+ * the leader, this node may stand for election earlier: true if its timer is now due earlier. */
+bool leader_watch_lost(struct consensus *consensus, uint64_t leader, enum leader_trust why);
 
 /* G6, G13: forget a leader that was silent so long that votes for other nodes are allowed. */
 void leader_watch_forget_silent(struct consensus *consensus);

@@ -174,10 +174,13 @@ static void send_messages(struct driver *driver, const struct raft_update *updat
     }
 }
 
+/* G8: a leader's timer can be due in the past for ever. It is never armed there. */
 static void arm_timer(struct driver *driver)
 {
-    timer_arm(driver->timers, &driver->timer,
-              guard_timer(raft_timeout(raft_of(driver)), clock_now_ms(driver->clock))); /* G8 */
+    uint64_t now_ms = clock_now_ms(driver->clock);
+    uint64_t due_ms = raft_timeout(raft_of(driver));
+
+    timer_arm(driver->timers, &driver->timer, due_ms > now_ms ? due_ms : now_ms + 1);
 }
 
 /* Until it is written, messages wait for it (outbox). */
@@ -384,27 +387,6 @@ static void note_acknowledged(struct driver *driver, uint64_t peer)
 
 /* --- start and end --- */
 
-/* Copy the loaded log into the cache (write 0: on disk already) and into entries for the core. */
-static struct raft_entry *copy_log(struct driver *driver, const struct store_loaded *loaded)
-{
-    struct raft_entry *entries = NULL;
-
-    if (loaded->entry_count > 0) {
-        entries = MUST_HAVE(calloc(loaded->entry_count, sizeof *entries));
-    }
-    for (size_t i = 0; i < loaded->entry_count; i++) {
-        const struct store_entry *entry = &loaded->entries[i];
-        struct entry_block *block = entry_block_new(entry->data, entry->len);
-
-        entry_log_append(&driver->log, entry->term, entry->type, 0, block);
-        entries[i] = (struct raft_entry){.term = entry->term,
-                                         .type = (enum raft_entry_type)entry->type,
-                                         .buf = {block->data, block->len},
-                                         .batch = block->data};
-    }
-    return entries;
-}
-
 static void init_parts(struct driver *driver, struct disk *disk, struct state *state,
                        const struct store_loaded *loaded)
 {
@@ -464,6 +446,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     const struct buf *had = &loaded->locals[LOCAL_INCARNATIONS];
     struct raft_event event = event_of(RAFT_START);
     struct raft_snapshot_metadata metadata;
+    struct raft_entry *entries = NULL;
     int rv;
 
     *driver = (struct driver){
@@ -474,20 +457,31 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     if (rv == 0) {
         rv = incarnations_load(&driver->incarnations, had->data, had->len);
     }
-    /* The configurations of the log must decode: the core trusts them, and would free refused
-     * entries that it does not own here. */
-    for (size_t i = 0; i < loaded->entry_count && rv == 0; i++) {
+    if (loaded->entry_count > 0) {
+        entries = MUST_HAVE(calloc(loaded->entry_count, sizeof *entries));
+    }
+    /* Copy the loaded log into the cache (write 0: on disk already) and into entries for the core.
+     * Its configurations must decode: the core trusts them, and would free refused entries that it
+     * does not own here. */
+    for (size_t i = 0; i < loaded->entry_count; i++) {
         const struct store_entry *entry = &loaded->entries[i];
+        struct entry_block *block = entry_block_new(entry->data, entry->len);
 
         if (entry->type == RAFT_CHANGE && configuration_check(entry->data, entry->len) != 0) {
             rv = ERR_CORRUPT;
         }
+        entry_log_append(&driver->log, entry->term, entry->type, 0, block);
+        entries[i] = (struct raft_entry){.term = entry->term,
+                                         .type = (enum raft_entry_type)entry->type,
+                                         .buf = {block->data, block->len},
+                                         .batch = block->data};
     }
     if (rv == 0 && loaded->position.index > 0) {
         rv = consensus_metadata(&driver->applier.applied, &metadata);
         event.start.metadata = &metadata;
     }
     if (rv != 0) {
+        free(entries);
         end_steps(driver); /* there is no core to take one */
         return rv;
     }
@@ -497,11 +491,11 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     event.start.term = loaded->term;
     event.start.voted_for = loaded->vote;
     event.start.start_index = loaded->first_index;
-    event.start.entries = copy_log(driver, loaded);
+    event.start.entries = entries;
     event.start.n_entries = (unsigned)loaded->entry_count;
     driver->persisted = entry_log_last(&driver->log);
     (void)driver_step(driver, &event, false);
-    free(event.start.entries);
+    free(entries);
     return driver->failed ? ERR_CORRUPT : 0;
 }
 
@@ -616,10 +610,12 @@ static void step_message(struct driver *driver, struct raft_message *message)
     uint64_t self = driver->config.node_id;
     struct configuration before;
     bool as_voter = false;
+    uint64_t match = 0;
 
     ASSERT(!driver->failed);
     event.receive.message = message;
-    if (consensus_drops(driver->consensus, message) ||
+    (void)driver_match(driver, message->server_id, &match);
+    if (guard_drops(message, (int)raft_state(raft), driver_term(driver), match) ||
         vote_floor_drops(&driver->vote_floor, message) ||
         (message->type == RAFT_TIMEOUT_NOW &&
          /* G14: its timer fires soon, and no other node can be elected meanwhile */
@@ -1042,7 +1038,8 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
     case FRAME_RESIGN:
         believed = wire_resign_decode(payload, len, &resign) == 0 &&
                    trust_term(&driver->trust, from, "resigned_term", resign.term);
-        if (believed && leader_watch_resigned(driver->consensus, from, resign.term)) {
+        if (believed && resign.term == driver_term(driver) &&
+            leader_watch_lost(driver->consensus, from, LEADER_RESIGNED)) {
             arm_timer(driver);
         }
         break;
@@ -1060,7 +1057,7 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
 
 void driver_peer_refused(struct driver *driver, uint64_t peer)
 {
-    if (!driver->failed && leader_watch_refused(driver->consensus, peer)) {
+    if (!driver->failed && leader_watch_lost(driver->consensus, peer, LEADER_REFUSED)) {
         arm_timer(driver);
     }
 }
@@ -1502,10 +1499,13 @@ bool driver_is_leader(const struct driver *driver)
     return raft_state(raft_of(driver)) == RAFT_LEADER;
 }
 
+/* G10: the core adds no entry of its own term on a clean election, and accepts a CHANGE at once
+ * (the single-server change bug of 2015). Changes of members and reads wait for an applied entry of
+ * the current term. */
 bool driver_leads(const struct driver *driver)
 {
     return !driver->failed && !driver->halted && driver_is_leader(driver) &&
-           guard_own_term_applied(driver->applier.applied.term, driver_term(driver));
+           driver->applier.applied.term == driver_term(driver);
 }
 
 uint64_t driver_leader(const struct driver *driver)

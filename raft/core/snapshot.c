@@ -84,29 +84,6 @@ static void end_transfer(struct snapshot_out *out)
     disk_view_drop(&out->view);
 }
 
-/* Send the head, which identifies the snapshot. It is sent like the core's messages, after term and
- * vote. */
-static int send_head(struct snapshot_out *out, const struct store_position *at, uint64_t term)
-{
-    struct raft_message message;
-    struct buf payload = BUF_INIT;
-
-    memset(&message, 0, sizeof message);
-    if (message_conf_decode(at->conf, at->conf_len, &message.install_snapshot.conf) != 0) {
-        return ERR_CORRUPT;
-    }
-    message.type = RAFT_INSTALL_SNAPSHOT;
-    message.server_id = out->peer;
-    message.install_snapshot.term = term;
-    message.install_snapshot.last_index = at->index;
-    message.install_snapshot.last_term = at->term;
-    message.install_snapshot.conf_index = at->conf_index;
-    message_encode(&message, out->transfer, &payload);
-    raft_configuration_close(&message.install_snapshot.conf);
-    outbox_send(out->transfers->outbox, out->peer, &payload);
-    return 0;
-}
-
 static void pump(struct snapshot_out *out)
 {
     uint64_t now = clock_now_ms(out->transfers->clock);
@@ -131,33 +108,49 @@ static void pump(struct snapshot_out *out)
     }
 }
 
+/* A read has come back: send its rows; before the first ones the head, which identifies the
+ * snapshot. It is sent like the core's messages, after term and vote. */
 static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
 {
     const struct disk_read *result = &out->view.read;
+    const struct store_position *at = &result->position;
     struct net *net = out->transfers->net;
-    bool first = out->view.first;
+    struct buf head = BUF_INIT;
+    struct raft_message message;
     struct wire_chunk chunk;
     BUF_LOCAL(payload);
     BUF_LOCAL(data);
 
     ASSERT(out->active);
-    if (result->status != 0 || led_term == 0 || (first && result->position.index < out->at_least) ||
-        (first && send_head(out, &result->position, led_term) != 0)) {
+    memset(&message, 0, sizeof message);
+    if (result->status != 0 || led_term == 0 ||
+        (out->view.first &&
+         (at->index < out->at_least ||
+          message_conf_decode(at->conf, at->conf_len, &message.install_snapshot.conf) != 0))) {
         end_transfer(out);
-    } else {
-        out->ended = result->end;
-        if (first) {
-            buf_put_u64(&data, result->position.digest);
-        }
-        buf_put(&data, result->chunk.data, result->chunk.len);
-        chunk = (struct wire_chunk){out->transfer, out->sent, out->ended, data.data, data.len};
-        wire_chunk_encode(&chunk, &payload);
-        out->sent += data.len;
-        if (net->ops->send(net, out->peer, FRAME_SNAPSHOT_CHUNK, &payload) != 0) {
-            end_transfer(out);
-        }
-        pump(out);
+        return;
     }
+    if (out->view.first) {
+        message.type = RAFT_INSTALL_SNAPSHOT;
+        message.server_id = out->peer;
+        message.install_snapshot.term = led_term;
+        message.install_snapshot.last_index = at->index;
+        message.install_snapshot.last_term = at->term;
+        message.install_snapshot.conf_index = at->conf_index;
+        message_encode(&message, out->transfer, &head);
+        raft_configuration_close(&message.install_snapshot.conf);
+        outbox_send(out->transfers->outbox, out->peer, &head);
+        buf_put_u64(&data, at->digest);
+    }
+    out->ended = result->end;
+    buf_put(&data, result->chunk.data, result->chunk.len);
+    chunk = (struct wire_chunk){out->transfer, out->sent, out->ended, data.data, data.len};
+    wire_chunk_encode(&chunk, &payload);
+    out->sent += data.len;
+    if (net->ops->send(net, out->peer, FRAME_SNAPSHOT_CHUNK, &payload) != 0) {
+        end_transfer(out);
+    }
+    pump(out);
 }
 
 void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t last_index,

@@ -121,19 +121,6 @@ void net_out_flush(struct net_out *out)
     }
 }
 
-uint64_t net_out_stalled_ms(struct net_out *out)
-{
-    const uv_stream_t *stream = (const uv_stream_t *)&CONTAINER(out, struct net_conn, out)->tcp;
-    const size_t unsent_bytes = uv_stream_get_write_queue_size(stream);
-    const uint64_t now_ms = uv_now(stream->loop);
-
-    if (unsent_bytes == 0 || unsent_bytes != out->unsent_bytes) {
-        out->unsent_bytes = unsent_bytes;
-        out->progress_ms = now_ms;
-    }
-    return now_ms - out->progress_ms;
-}
-
 /* --- net_conn --- */
 
 #define CHECKS_PER_LIMIT 4 /* checks of a connection within the shortest of its times */
@@ -248,9 +235,12 @@ static uint64_t check_interval_ms(const struct net_conn *conn)
     return ms / CHECKS_PER_LIMIT > 0 ? ms / CHECKS_PER_LIMIT : 1;
 }
 
-void net_conn_check(struct net_conn *conn)
+void net_conn_check(uv_timer_t *timer)
 {
+    struct net_conn *conn = timer->data;
+    struct net_out *out = &conn->out;
     const struct net_uv_config *config = &conn->hub->config;
+    const size_t unsent_bytes = uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp);
     uint64_t now_ms = uv_now(conn->hub->loop);
     struct buf nothing = BUF_INIT;
 
@@ -261,23 +251,22 @@ void net_conn_check(struct net_conn *conn)
     }
     if (now_ms - conn->keyed_ms >= LIMIT_REKEY_MS) {
         conn->keyed_ms = now_ms;
-        tls_channel_rekey(conn->out.tls);
+        tls_channel_rekey(out->tls);
+    }
+    if (unsent_bytes == 0 || unsent_bytes != out->unsent_bytes) {
+        out->unsent_bytes = unsent_bytes;
+        out->progress_ms = now_ms;
     }
     if (conn->role != NET_CONN_DIALS) {
         if (now_ms - conn->read_ms >= config->silent_ms) {
             net_conn_close(conn, "the peer is silent");
         }
-    } else if (net_out_stalled_ms(&conn->out) >= config->stall_ms) {
+    } else if (now_ms - out->progress_ms >= config->stall_ms) {
         net_conn_close(conn, "the peer takes no data");
-    } else if (conn->out.queue_bytes == 0 && now_ms - conn->out.write_ms >= config->idle_ms) {
-        net_out_frame(&conn->out, FRAME_PING, &nothing);
-        net_out_flush(&conn->out);
+    } else if (out->queue_bytes == 0 && now_ms - out->write_ms >= config->idle_ms) {
+        net_out_frame(out, FRAME_PING, &nothing);
+        net_out_flush(out);
     }
-}
-
-static void conn_check_cb(uv_timer_t *timer)
-{
-    net_conn_check(timer->data);
 }
 
 bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
@@ -289,7 +278,7 @@ bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
         return false;
     }
     conn->expires_ms = uv_now(conn->hub->loop) + wait_ms;
-    ASSERT(uv_timer_start(&conn->timer, conn_check_cb, wait_ms, interval_ms) == 0);
+    ASSERT(uv_timer_start(&conn->timer, net_conn_check, wait_ms, interval_ms) == 0);
     return true;
 }
 
@@ -311,7 +300,7 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
         conn->was_up = true;
         conn->up_ms = uv_now(conn->hub->loop);
         conn->keyed_ms = conn->up_ms;
-        ASSERT(uv_timer_start(&conn->timer, conn_check_cb, interval_ms, interval_ms) == 0);
+        ASSERT(uv_timer_start(&conn->timer, net_conn_check, interval_ms, interval_ms) == 0);
         if (conn->role == NET_CONN_ACCEPTS) {
             conn->decoder.is_open = true;
         }

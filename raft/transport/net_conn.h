@@ -93,9 +93,6 @@ void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payloa
 /* Write the queue, unless a write is under way (its end begins the next). */
 void net_out_flush(struct net_out *out);
 
-/* For how long the socket has made no progress with its bytes; 0 while it has none. */
-uint64_t net_out_stalled_ms(struct net_out *out);
-
 /*
  * --- net_conn: one TCP connection to or from a peer: its handles, input, handshake and deadlines.
  *
@@ -201,9 +198,9 @@ void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, un
 /* Its socket was accepted, or is connected: begin to read, and begin the handshake. */
 void net_conn_begin(struct net_conn *conn);
 
-/* Check one that is up, as its timer does now and then: PING when it is idle, close when it is
- * stuck or silent. */
-void net_conn_check(struct net_conn *conn);
+/* Check one that is up, whose timer this is: PING when it is idle, close when it is stuck or
+ * silent. The timer calls it now and then. */
+void net_conn_check(uv_timer_t *timer);
 
 /* The hub has other keys now: if they lack this connection's credential, it closes in `wait_ms`.
  * True if so. */

@@ -245,32 +245,32 @@ int lmdb_dir_note_data(struct lmdb_dir *dir, struct store_error *ret_error)
     return 0;
 }
 
-/* Is this file no longer under its path? A file that lstat(2) fails on for another reason may be
- * there: a failing disk shows by its writes. */
-static bool is_lost(const struct lmdb_dir *dir, const char *name, ino_t file,
-                    struct store_error *ret_error)
-{
-    LMDB_PATH(path, dir->path, name);
-    struct stat st;
-    bool lost;
-
-    if (lstat(path, &st) == 0) {
-        lost = st.st_ino != file || st.st_dev != dir->device;
-    } else {
-        lost = errno == ENOENT || errno == ENOTDIR || errno == ESTALE;
-    }
-    if (lost) {
-        (void)store_error_set(ret_error, ERR_NOT_FOUND,
-                              "%s was deleted or moved away while the node ran", path);
-    }
-    return lost;
-}
-
+/* A file that lstat(2) fails on for another reason may be there: a failing disk shows by its
+ * writes. */
 bool lmdb_dir_lost(const struct lmdb_dir *dir, struct store_error *ret_error)
 {
+    const struct {
+        const char *name;
+        ino_t file;
+    } files[] = {{LOCK, dir->lock_file}, {LMDB_DB "/" LMDB_DATA_FILE, dir->data_file}};
+    bool lost = false;
+
     ASSERT(dir->lock_fd >= 0 && dir->data_file != 0);
-    return is_lost(dir, LOCK, dir->lock_file, ret_error) ||
-           is_lost(dir, LMDB_DB "/" LMDB_DATA_FILE, dir->data_file, ret_error);
+    for (size_t i = 0; i < sizeof files / sizeof files[0] && !lost; i++) {
+        LMDB_PATH(path, dir->path, files[i].name);
+        struct stat st;
+
+        if (lstat(path, &st) == 0) {
+            lost = st.st_ino != files[i].file || st.st_dev != dir->device;
+        } else {
+            lost = errno == ENOENT || errno == ENOTDIR || errno == ESTALE;
+        }
+        if (lost) {
+            (void)store_error_set(ret_error, ERR_NOT_FOUND,
+                                  "%s was deleted or moved away while the node ran", path);
+        }
+    }
+    return lost;
 }
 
 bool lmdb_dir_has(const struct lmdb_dir *dir, const char *name)

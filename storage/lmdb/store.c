@@ -492,12 +492,6 @@ static void end_view(struct lmdb_view *view)
     }
 }
 
-static void end_for_room(struct store_lmdb *lmdb, struct lmdb_view *view)
-{
-    end_view(view);
-    lmdb->views_ended++;
-}
-
 /* The oldest view that lives; NULL: there is none. */
 static struct lmdb_view *oldest_view(const struct store_lmdb *lmdb)
 {
@@ -526,7 +520,8 @@ static void lmdb_op_space(struct store *store, struct store_space *ret_space)
                                (!ret_space->low || oldest->began_low))) {
             return;
         }
-        end_for_room(lmdb, oldest);
+        end_view(oldest);
+        lmdb->views_ended++;
     }
 }
 
@@ -544,7 +539,8 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
      * retried. */
     while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL &&
            !lmdb_disk_is_full(&lmdb->env)) {
-        end_for_room(lmdb, oldest);
+        end_view(oldest);
+        lmdb->views_ended++;
         err = commit_whole(lmdb, list, slices, false, ret_error);
     }
     if (err == ERR_DISK_FULL && !lmdb_disk_is_full(&lmdb->env)) {

@@ -278,9 +278,9 @@ static void test_g3_rejections_at_or_below_match_are_dropped(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct raft_message in = append_result_of(2, cases[i].term, cases[i].rejected, 3);
 
-        assert_int_equal(guard_drop_rejection(&in, 4, 10), cases[i].drop);
+        assert_int_equal(guard_drops(&in, RAFT_LEADER, 4, 10), cases[i].drop);
     }
-    assert_false(guard_drop_rejection(&vote, 4, 10));
+    assert_false(guard_drops(&vote, RAFT_CANDIDATE, 4, 10));
 }
 
 /* Leader of term 2 with entries to 6 that server 2 has acknowledged; then 2 is silent for so long
