@@ -132,12 +132,10 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
 static void install(struct driver *driver, struct raft_update *update)
 {
     struct raft_snapshot_metadata *metadata = &update->snapshot.metadata;
-    struct snapshot_rows rows = snapshot_rows(&driver->transfers);
     struct store_position position = {.index = metadata->index,
                                       .term = metadata->term,
                                       .conf_index = metadata->configuration_index,
-                                      .digest = rows.digest};
-    struct buf *stream = &driver->transfers.in.stream;
+                                      .digest = driver->transfers.in.digest};
     struct buf conf = BUF_INIT;
 
     message_conf_encode(&metadata->configuration, &conf);
@@ -146,7 +144,7 @@ static void install(struct driver *driver, struct raft_update *update)
     raft_configuration_close(&metadata->configuration);
     raft_free(update->snapshot.chunk.base);
     entry_log_clear(&driver->log, metadata->index + 1);
-    applier_install(&driver->applier, &position, stream, (size_t)(rows.data - stream->data),
+    applier_install(&driver->applier, &position, &driver->transfers.in.stream, SNAPSHOT_ROWS_AT,
                     driver->trial.state);
     driver->trial.state = NULL;
 }
@@ -916,14 +914,13 @@ static void fail_level(struct driver *driver, uint64_t from, uint64_t index)
  * but form no state, it is a lie that must not reach the disk. False: it is not believed. */
 static bool deliver_snapshot(struct driver *driver, uint64_t from)
 {
-    struct snapshot_rows rows = snapshot_rows(&driver->transfers);
     struct snapshot_in *in = &driver->transfers.in;
     struct raft_message message = in->message; /* with its configuration */
     struct raft_install_snapshot *args = &message.install_snapshot;
     uint64_t index = args->last_index;
     bool fits;
     bool believed = true;
-    int rv = trial_end(&driver->trial, rows.digest, index, &fits);
+    int rv = trial_end(&driver->trial, in->digest, index, &fits);
 
     if (rv == 0) {
         ASSERT(in->active && message.type == RAFT_INSTALL_SNAPSHOT);
@@ -972,14 +969,13 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
 static bool try_rows(struct driver *driver)
 {
     const struct snapshot_in *in = &driver->transfers.in;
-    struct snapshot_rows rows;
 
     driver->trying = false;
     if (!in->active || in->stream.len == 0 || driver->trial.state == NULL) {
         return true;
     }
-    rows = snapshot_rows(&driver->transfers);
-    if (!trial_step(&driver->trial, rows.data, rows.len, in->whole, driver->clock)) {
+    if (!trial_step(&driver->trial, in->stream.data + SNAPSHOT_ROWS_AT,
+                    in->stream.len - SNAPSHOT_ROWS_AT, in->whole, driver->clock)) {
         driver->trying = true;
         return true;
     }

@@ -129,23 +129,6 @@ bool prepare_is_joiner(const struct store_loaded *loaded)
     return prepare_is_empty(loaded) && record->len > 0 && record->data[0] == INCARNATION_JOINER;
 }
 
-/* The configuration a start would run with: the last CHANGE of the log, or the position's. */
-static int start_configuration(const struct store_loaded *loaded,
-                               struct configuration *ret_configuration)
-{
-    const void *conf = loaded->position.conf;
-    size_t len = loaded->position.conf_len;
-
-    for (size_t i = loaded->entry_count; i > 0; i--) {
-        if (loaded->entries[i - 1].type == RAFT_CHANGE) {
-            conf = loaded->entries[i - 1].data;
-            len = loaded->entries[i - 1].len;
-            break;
-        }
-    }
-    return configuration_decode(conf, len, ret_configuration) == 0 ? 0 : ERR_CORRUPT;
-}
-
 static int commit(struct store *store, struct preparation *preparation, struct store_loaded *loaded,
                   struct store_error *ret_error)
 {
@@ -204,6 +187,8 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
     enum incarnation_kind kind = INCARNATION_MEMBER;
     struct configuration configuration = {0};
     bool is_empty = prepare_is_empty(loaded);
+    const void *conf = loaded->position.conf; /* that the start runs with */
+    size_t conf_len = loaded->position.conf_len;
     int rv = check_loaded(loaded, ret_error);
 
     if (rv == 0) {
@@ -217,6 +202,12 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
                              "the log and the state are gone: term %llu, vote %llu, and no entry",
                              ull(loaded->term), ull(loaded->vote));
     }
+    for (size_t i = 0; i < loaded->entry_count; i++) { /* the last CHANGE of the log */
+        if (loaded->entries[i].type == RAFT_CHANGE) {
+            conf = loaded->entries[i].data;
+            conf_len = loaded->entries[i].len;
+        }
+    }
     if (is_empty && (member_count == 0 || prepare_is_joiner(loaded))) {
         kind = INCARNATION_JOINER; /* the configuration comes with the log of the others */
     } else if (is_empty) {         /* term 1, and entry 1, which holds the configuration */
@@ -226,7 +217,7 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
         configuration_encode(&configuration, &preparation.conf);
         preparation.term = 1;
         preparation.vote = 0;
-    } else if (rv == 0 && start_configuration(loaded, &configuration) != 0) {
+    } else if (rv == 0 && configuration_decode(conf, conf_len, &configuration) != 0) {
         rv = store_error_set(ret_error, ERR_CORRUPT, "the log's configuration is damaged");
     }
     if (guard_sole_voter(&configuration, node_id)) { /* G11 */

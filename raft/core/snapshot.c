@@ -221,19 +221,6 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
 
 /* --- in --- */
 
-struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers)
-{
-    struct reader reader;
-    struct snapshot_rows rows;
-
-    reader_init(&reader, transfers->in.stream.data, transfers->in.stream.len);
-    rows.digest = reader_u64(&reader);
-    ASSERT(!reader.bad);
-    rows.len = reader_left(&reader);
-    rows.data = reader.data + reader.at;
-    return rows;
-}
-
 static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
                      const struct wire_chunk_ack *ack)
 {
@@ -257,6 +244,7 @@ bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
     struct snapshot_in *in = &transfers->in;
     struct wire_chunk chunk;
     struct wire_chunk_ack ack;
+    struct reader reader;
 
     if (wire_chunk_decode(payload, len, &chunk) != 0) {
         return false;
@@ -264,9 +252,13 @@ bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
     ack = (struct wire_chunk_ack){.transfer = chunk.transfer};
     if (!in->active || in->whole || in->from != from || in->transfer != chunk.transfer ||
         chunk.offset != in->stream.len || in->stream.len + chunk.len > transfers->in_bytes_max ||
-        (chunk.offset == 0 && chunk.len < sizeof(uint64_t))) {
+        (chunk.offset == 0 && chunk.len < SNAPSHOT_ROWS_AT)) {
         ack.abort = true;
     } else {
+        if (chunk.offset == 0) {
+            reader_init(&reader, chunk.data, chunk.len);
+            in->digest = reader_u64(&reader);
+        }
         buf_put(&in->stream, chunk.data, chunk.len);
         in->progress_ms = clock_now_ms(transfers->clock);
         in->whole = chunk.last;

@@ -61,14 +61,17 @@ struct snapshot_out {
     for (__typeof__(&(transfers)->out[0]) place = (transfers)->out;                                \
          place < (transfers)->out + LIMIT_NODES; place++)
 
+#define SNAPSHOT_ROWS_AT 8 /* where the rows begin in a stream */
+
 struct snapshot_in {
     bool active;
     uint64_t from;
     uint64_t transfer;
     uint64_t progress_ms;
     struct raft_message message; /* the head, while active; its configuration is owned */
-    struct buf stream;
-    bool whole; /* the last chunk is in it */
+    struct buf stream;           /* {u64 digest, rows} */
+    uint64_t digest;             /* once the stream is not empty */
+    bool whole;                  /* the last chunk is in it */
 };
 
 /* Its owner sets all up to election_ms, next_transfer and in_bytes_max; the rest begins as
@@ -123,18 +126,10 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
 
 /* --- in --- */
 
-/* A frame. False: malformed. After the last (in.whole): snapshot_rows(); the head may be given
+/* A frame. False: malformed. After the last (in.whole) the head may be given
  * away, once in.active is false; snapshot_drop_in(). */
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
                             const uint8_t *payload, size_t len);
-
-/* What has come: borrowed until snapshot_drop_in(). */
-struct snapshot_rows {
-    uint64_t digest;
-    const uint8_t *data;
-    size_t len;
-};
-struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers);
 
 /* Free all of what comes in. */
 void snapshot_drop_in(struct snapshot_transfers *transfers);

@@ -27,20 +27,11 @@ uint64_t plausible_bound(uint64_t own, bool has_log)
 
 /* --- the alarm --- */
 
-static uint64_t own_term(const struct trust *trust)
-{
-    return raft_current_term(&trust->consensus->raft);
-}
-
-static uint64_t own_last(const struct trust *trust)
-{
-    return raft_last_index(&trust->consensus->raft);
-}
-
 bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t value,
                  uint64_t bound)
 {
     struct trust_alarm *alarm = &trust->alarm;
+    struct raft *raft = &trust->consensus->raft;
     uint64_t now = clock_now_ms(trust->clock);
 
     alarm->count++;
@@ -53,8 +44,8 @@ bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
         "peer=%llu field=%s value=%llu bound=%llu own_term=%llu own_last=%llu "
         "not_logged_before_this=%llu hint=\"nothing of it is believed and its link is closed; "
         "see LeafdPeerImplausible in docs/operations.md\"",
-        ull(from), field, ull(value), ull(bound), ull(own_term(trust)), ull(own_last(trust)),
-        ull(alarm->unlogged));
+        ull(from), field, ull(value), ull(bound), ull(raft_current_term(raft)),
+        ull(raft_last_index(raft)), ull(alarm->unlogged));
     alarm->quiet_until_ms = now + ALARM_MS;
     alarm->unlogged = 0;
     return false;
@@ -62,14 +53,17 @@ bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
 
 bool trust_term(struct trust *trust, uint64_t from, const char *field, uint64_t term)
 {
-    uint64_t bound = plausible_bound(own_term(trust), own_last(trust) > 0);
+    struct raft *raft = &trust->consensus->raft;
+    uint64_t own = raft_current_term(raft);
+    uint64_t bound = plausible_bound(own, raft_last_index(raft) > 0);
 
-    return term <= own_term(trust) || term <= bound || trust_alarm(trust, from, field, term, bound);
+    return term <= own || term <= bound || trust_alarm(trust, from, field, term, bound);
 }
 
 bool trust_index(struct trust *trust, uint64_t from, const char *field, uint64_t index)
 {
-    uint64_t bound = plausible_bound(own_last(trust), own_last(trust) > 0);
+    uint64_t last = raft_last_index(&trust->consensus->raft);
+    uint64_t bound = plausible_bound(last, last > 0);
 
     return index <= bound || trust_alarm(trust, from, field, index, bound);
 }
@@ -79,7 +73,7 @@ bool trust_index(struct trust *trust, uint64_t from, const char *field, uint64_t
 void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term)
 {
     ASSERT(id > 0 && term > 0);
-    if (term >= own_term(trust) && term > trust->led_term) {
+    if (term >= raft_current_term(&trust->consensus->raft) && term > trust->led_term) {
         trust->led_term = term;
         trust->leader = id;
     }
@@ -92,7 +86,7 @@ bool trust_message(struct trust *trust, uint64_t from, const struct raft_message
     const struct raft_request_vote_result *vote = &message->request_vote_result;
     uint64_t candidate = message->request_vote.candidate_id;
     uint64_t term = message_term(message);
-    uint64_t asked = own_term(trust);
+    uint64_t asked = raft_current_term(&trust->consensus->raft);
     bool believed = true;
 
     if (message->type == RAFT_REQUEST_VOTE && candidate != from) { /* requested for another node */

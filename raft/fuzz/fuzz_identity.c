@@ -132,7 +132,7 @@ static void fuzz_identity(const uint8_t *identity, size_t len)
     rv = shake(&dialler, channel);
     ASSERT((rv == 1) == known);
     if (known) {
-        const struct tls_peer *peer = tls_channel_peer(channel);
+        const struct tls_peer *peer = &channel->peer;
 
         ASSERT(peer->node_id == said.dialler && peer->wanted == said.wanted && peer->says_wanted);
         ASSERT(peer->same_cluster == said.same_cluster);

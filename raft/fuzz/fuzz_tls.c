@@ -315,7 +315,7 @@ static void node_free(struct node *node)
 /* `wants`: of one that dials; 0: it joins. */
 static void node_begin(struct node *node, bool is_dialler, uint64_t wants, struct buf *out)
 {
-    const struct tls_peer *peer = tls_channel_peer(node->tls);
+    const struct tls_peer *peer = &node->tls->peer;
 
     node->began = true;
     if (!is_dialler) {
@@ -329,10 +329,10 @@ static void node_begin(struct node *node, bool is_dialler, uint64_t wants, struc
 /* It was let in, or has let somebody in. */
 static void check_up(const struct node *node)
 {
-    const uint64_t proved = tls_channel_peer(node->tls)->node_id;
+    const uint64_t proved = node->tls->peer.node_id;
     const struct handshake *handshake = &node->handshake;
 
-    ASSERT(tls_channel_peer(node->tls)->same_cluster);
+    ASSERT(node->tls->peer.same_cluster);
     ASSERT(proved == 0 || handshake->peer_id == proved);
     ASSERT(handshake->peer_id != node->config.node_id && handshake->peer_store_id != WIPED_STORE);
     ASSERT(handshake->peer_levels.min > 0 && !handshake->joins);

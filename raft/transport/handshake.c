@@ -126,6 +126,7 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
                                                struct introduction *ret_introduction)
 {
     const char *cluster_id = handshake->config->cluster_id;
+    const struct tls_peer *proof = &handshake->proof;
     struct introduction intro = {0};
     struct reader reader;
 
@@ -149,9 +150,14 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
     if (!reader_done(&reader)) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
-    if (!handshake->proof.same_cluster || intro.cluster_id_len != strlen(cluster_id) ||
+    if (!proof->same_cluster || intro.cluster_id_len != strlen(cluster_id) ||
         memcmp(intro.cluster_id, cluster_id, intro.cluster_id_len) != 0) {
         return HANDSHAKE_REJECT_CLUSTER;
+    }
+    /* Is it the node that TLS has proved, and does it want the node that it named in TLS? */
+    if ((proof->node_id != 0 && proof->node_id != intro.node_id) ||
+        (proof->says_wanted && proof->wanted != intro.wanted_id)) {
+        return HANDSHAKE_REJECT_NODE;
     }
     *ret_introduction = intro;
     return HANDSHAKE_REJECT_NONE;
@@ -160,15 +166,6 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
 static bool is_another(const struct handshake *handshake, uint64_t node_id)
 {
     return node_id != handshake->config->node_id && node_id > 0 && node_id <= LIMIT_NODE_ID;
-}
-
-/* Is it the node that TLS has proved, and does it want the node that it named in TLS? */
-static bool is_as_proved(const struct handshake *handshake, const struct introduction *intro)
-{
-    const struct tls_peer *proof = &handshake->proof;
-
-    return (proof->node_id == 0 || proof->node_id == intro->node_id) &&
-           (!proof->says_wanted || proof->wanted == intro->wanted_id);
 }
 
 static enum handshake_reject take_hello(struct handshake *handshake, const uint8_t *payload,
@@ -181,7 +178,7 @@ static enum handshake_reject take_hello(struct handshake *handshake, const uint8
         return reject;
     }
     if ((intro.wanted_id != handshake->config->node_id && intro.wanted_id != 0) ||
-        !is_another(handshake, intro.node_id) || !is_as_proved(handshake, &intro)) {
+        !is_another(handshake, intro.node_id)) {
         return HANDSHAKE_REJECT_NODE;
     }
     handshake->peer_id = intro.node_id;
@@ -228,7 +225,7 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
     if (handshake->joins && is_another(handshake, intro.node_id)) {
         handshake->peer_id = intro.node_id; /* any node */
     }
-    if (intro.node_id != handshake->peer_id || !is_as_proved(handshake, &intro)) {
+    if (intro.node_id != handshake->peer_id) {
         return HANDSHAKE_REJECT_NODE;
     }
     handshake->peer_levels = intro.levels;

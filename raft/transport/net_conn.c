@@ -274,9 +274,10 @@ bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
     const uint64_t interval_ms = check_interval_ms(conn);
 
     if (conn->state != NET_CONN_UP || conn->expires_ms != 0 ||
-        net_keys_find(conn->hub->keys, tls_channel_peer(conn->out.tls)->credential_id) != NULL) {
+        net_keys_find(conn->hub->keys, conn->out.tls->peer.credential_id) != NULL) {
         return false;
     }
+    ASSERT(conn->out.tls->state == CHANNEL_OPEN);
     conn->expires_ms = uv_now(conn->hub->loop) + wait_ms;
     ASSERT(uv_timer_start(&conn->timer, net_conn_check, wait_ms, interval_ms) == 0);
     return true;
@@ -368,7 +369,7 @@ static bool secure(struct net_conn *conn)
     if (rv <= 0) {
         return false;
     }
-    peer = tls_channel_peer(conn->out.tls);
+    peer = &conn->out.tls->peer;
     if (conn->role == NET_CONN_ACCEPTS) {
         handshake_accept(&conn->handshake, &conn->hub->handshake, peer);
     } else { /* of one that joins, wanted_id is 0 */

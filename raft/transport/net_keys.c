@@ -478,12 +478,6 @@ void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len)
     }
 }
 
-const struct tls_peer *tls_channel_peer(const struct tls_channel *channel)
-{
-    ASSERT(channel->state == CHANNEL_OPEN);
-    return &channel->peer;
-}
-
 /* --- the handshake --- */
 
 /* The queue is cleared only when it is not empty. */

@@ -175,9 +175,9 @@ struct tls_channel {
     struct buf out;           /* for the socket; the caller takes them out */
     uint8_t gathered[TLS_RECORD_BYTES];
     size_t gathered_len;
-    uint64_t records; /* sealed since the last keys */
-    bool drained;     /* read() has taken all whole records of the input */
-    struct tls_peer peer;
+    uint64_t records;              /* sealed since the last keys */
+    bool drained;                  /* read() has taken all whole records of the input */
+    struct tls_peer peer;          /* the other end, once it is open */
     char reason[TLS_REASON_BYTES]; /* why it is BROKEN */
 };
 
@@ -196,9 +196,6 @@ void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len)
 /* Continue the handshake: 1 once it is open; 0: the other side's turn; ERR_REFUSED (no trusted
  * node), ERR_TOO_LARGE or ERR_BAD_MESSAGE. */
 int tls_channel_shake(struct tls_channel *channel) MUST_CHECK;
-
-/* The other end of an open channel. * */
-const struct tls_peer *tls_channel_peer(const struct tls_channel *channel);
 
 /* Plain bytes from an open one, up to `room`: how many, 0 when the input is used up; ERR_IO
  * (the other side ended it), ERR_CORRUPT (a record that is not of the other side). */

@@ -812,7 +812,7 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *ide
                     const struct store_meta *before, const struct store_meta *after,
                     const struct lmdb_owed *owed_before, const struct lmdb_owed *owed)
 {
-    uint32_t had = format_of(owed_before);
+    uint32_t had = owed_before != NULL ? format_of(owed_before) : 0;
     uint32_t has = format_of(owed);
     char name[NAME_BYTES];
     BUF_LOCAL(record);
@@ -829,30 +829,21 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *ide
             buf_put_u64(&record, owed->pieces);
         }
         err = lmdb_meta_put(txn, LMDB_OWED, &record);
-    } else if (err == 0 && had != has) {
+    } else if (err == 0 && had > LMDB_FORMAT_VERSION) {
         err = meta_delete(txn, LMDB_OWED);
     }
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
         const struct store_local *local = after->locals[i];
         BUF_LOCAL(payload);
 
-        ASSERT_IMPLIES(before->locals[i] != NULL, local != NULL);
-        if (local != before->locals[i]) {
+        ASSERT_IMPLIES(before != NULL && before->locals[i] != NULL, local != NULL);
+        if (local != NULL && (before == NULL || local != before->locals[i])) {
             ASSERT(local->len >= 1 && local->len <= LIMIT_LOCAL_RECORD_BYTES);
             buf_put(&payload, local->data, local->len);
             err = lmdb_meta_put(txn, local_name(i, name), &payload);
         }
     }
     return err != 0 ? err : write_now(txn, after);
-}
-
-int lmdb_meta_write_new(const struct lmdb_txn *txn, const struct store_identity *identity)
-{
-    struct store_meta meta;
-    int err = write_identity(txn, identity, LMDB_FORMAT_VERSION);
-
-    store_meta_init(&meta);
-    return err != 0 ? err : write_now(txn, &meta);
 }
 
 /* --- load --- */

@@ -199,7 +199,8 @@ struct lmdb_owed {
 int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
                    struct store_meta *ret_meta, struct lmdb_owed *ret_owed) MUST_CHECK;
 
-/* Write the meta, with the local records and the record `owed` if they changed. */
+/* Write the meta, with the local records and the record `owed` if they changed. before, owed_before
+ * NULL: of a new store, whose identity is written too. */
 int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *identity,
                     const struct store_meta *before, const struct store_meta *after,
                     const struct lmdb_owed *owed_before, const struct lmdb_owed *owed) MUST_CHECK;
@@ -208,10 +209,6 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *ide
  * (unless it is NULL) and deletes the record. */
 int lmdb_slice_put(const struct lmdb_txn *txn, uint32_t number, const struct buf *rows) MUST_CHECK;
 int lmdb_slice_take(const struct lmdb_txn *txn, uint32_t number, struct buf *rows) MUST_CHECK;
-
-/* Write the records of a new store, whose meta is as store_meta_init() makes it. */
-int lmdb_meta_write_new(const struct lmdb_txn *txn,
-                        const struct store_identity *identity) MUST_CHECK;
 
 /*
  * --- load: the whole of a store, read and verified.

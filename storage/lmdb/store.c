@@ -49,14 +49,9 @@ LIST_HEAD(lmdb_views, lmdb_view);
 
 struct store_lmdb {
     struct store store;
-    enum store_lmdb_use use;
-    struct store_op_list *first; /* of a fresh one */
+    struct store_lmdb_config config; /* its identity is the store's, once it is open */
     struct lmdb_dir dir;
     struct lmdb_env env;
-    uint64_t map_bytes;
-    bool map_by_disk;
-    bool loose_mode;
-    struct store_identity identity;
     struct store_meta now; /* as of the last commit */
     struct lmdb_owed owed; /* likewise */
     GHashTable *owed_keys; /* a set of hashes of keys: of owed rows, and of some that were owed */
@@ -420,8 +415,8 @@ static int commit_list(struct commit *commit, const struct store_op_list *list, 
         commit->owed.pieces = 0;
     }
     return err != 0 ? err
-                    : lmdb_meta_write(&commit->txn, &lmdb->identity, &lmdb->now, &commit->meta,
-                                      &lmdb->owed, &commit->owed);
+                    : lmdb_meta_write(&commit->txn, &lmdb->config.identity, &lmdb->now,
+                                      &commit->meta, &lmdb->owed, &commit->owed);
 }
 
 /* Carry out the list, put owed slices in place, and set lmdb->now to the resulting meta. in_pieces:
@@ -473,11 +468,6 @@ static int settle_all(struct store_lmdb *lmdb, struct store_error *ret_error)
 }
 
 /* --- views, and room --- */
-
-static struct lmdb_view *view_of(struct store_snapshot *snapshot)
-{
-    return CONTAINER(snapshot, struct lmdb_view, snapshot);
-}
 
 /* Pages it kept can be reused, except those that an older view keeps. */
 static void end_view(struct lmdb_view *view)
@@ -570,7 +560,7 @@ static int view_move(struct lmdb_view *view, MDB_cursor_op op)
 static void lmdb_op_snapshot_close(struct store *store, struct store_snapshot *snapshot)
 {
     struct store_lmdb *lmdb = lmdb_of(store);
-    struct lmdb_view *view = view_of(snapshot);
+    struct lmdb_view *view = CONTAINER(snapshot, struct lmdb_view, snapshot);
 
     ASSERT(lmdb->view_count > 0);
     lmdb->view_count--;
@@ -619,7 +609,7 @@ static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **re
 static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *snapshot,
                                  size_t max_bytes, struct buf *chunk, bool *ret_end)
 {
-    struct lmdb_view *view = view_of(snapshot);
+    struct lmdb_view *view = CONTAINER(snapshot, struct lmdb_view, snapshot);
     size_t before = chunk->len;
     int err = atomic_load(&snapshot->ended) ? ERR_DISK_FULL : 0;
 
@@ -658,17 +648,18 @@ static uint64_t store_map_bytes(const struct store_lmdb *lmdb)
     struct statvfs fs;
     uint64_t disk_bytes;
 
-    if (!lmdb->map_by_disk || statvfs(lmdb->dir.path, &fs) != 0) {
-        return lmdb->map_bytes;
+    if (!lmdb->config.map_by_disk || statvfs(lmdb->dir.path, &fs) != 0) {
+        return lmdb->config.map_bytes;
     }
     disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize / 100 * STORE_LMDB_MAP_PERCENT;
     disk_bytes = disk_bytes / MAP_STEP_BYTES * MAP_STEP_BYTES;
-    return disk_bytes < MAP_STEP_BYTES || disk_bytes > lmdb->map_bytes ? lmdb->map_bytes
-                                                                       : disk_bytes;
+    return disk_bytes < MAP_STEP_BYTES || disk_bytes > lmdb->config.map_bytes
+               ? lmdb->config.map_bytes
+               : disk_bytes;
 }
 
 /* Fill `db.new`: one transaction writes identity and meta; the next moves LMDB to its other meta
- * page and carries out lmdb->first. Then write the marker and rename `db.new`. */
+ * page and carries out lmdb->config.first. Then write the marker and rename `db.new`. */
 static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
 {
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB_NEW);
@@ -683,12 +674,14 @@ static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
     if (err == 0) {
         err = lmdb_begin(&lmdb->env, 0, &txn, ret_error);
     }
+    store_meta_init(&lmdb->now);
     if (err == 0) {
-        err = lmdb_end(&txn, lmdb_meta_write_new(&txn, &lmdb->identity));
+        err = lmdb_end(&txn, lmdb_meta_write(&txn, &lmdb->config.identity, NULL, &lmdb->now, NULL,
+                                             &lmdb->owed));
     }
     if (err == 0) {
-        store_meta_init(&lmdb->now);
-        err = commit_whole(lmdb, lmdb->first != NULL ? lmdb->first : &nothing, 0, false, ret_error);
+        err = commit_whole(lmdb, lmdb->config.first != NULL ? lmdb->config.first : &nothing, 0,
+                           false, ret_error);
     }
     if (err == 0) {
         err = settle_all(lmdb, ret_error);
@@ -699,7 +692,7 @@ static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
         err = lmdb_dir_sync(&lmdb->dir, LMDB_DB_NEW, ret_error);
     }
     if (err == 0) {
-        err = lmdb_marker_write(&lmdb->dir, lmdb->identity.store_id, ret_error);
+        err = lmdb_marker_write(&lmdb->dir, lmdb->config.identity.store_id, ret_error);
     }
     return err != 0 ? err : lmdb_dir_rename(&lmdb->dir, LMDB_DB_NEW, LMDB_DB, ret_error);
 }
@@ -711,12 +704,13 @@ static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_er
     int err;
 
     *ret_made = false;
-    if (lmdb->use != STORE_LMDB_FRESH && lmdb_dir_has(dir, LMDB_DB)) {
+    if (lmdb->config.use != STORE_LMDB_FRESH && lmdb_dir_has(dir, LMDB_DB)) {
         /* The start that renamed it may have ended before the name was durable. */
         return lmdb_dir_sync(dir, ".", ret_error);
     }
     err = lmdb_marker_read(dir, &store_id, ret_error);
-    if (lmdb->use == STORE_LMDB_FRESH && (err != ERR_NOT_FOUND || lmdb_dir_has(dir, LMDB_DB))) {
+    if (lmdb->config.use == STORE_LMDB_FRESH &&
+        (err != ERR_NOT_FOUND || lmdb_dir_has(dir, LMDB_DB))) {
         return store_error_set(ret_error, ERR_EXISTS, "there is a store in %.100s already",
                                dir->path);
     }
@@ -746,7 +740,7 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
                         struct store_error *ret_error)
 {
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB);
-    const struct store_identity *found = &lmdb->identity;
+    const struct store_identity *found = &lmdb->config.identity;
     uint64_t store_id = 0;
     struct lmdb_txn txn;
     int err = lmdb_env_open(&lmdb->env, path, store_map_bytes(lmdb), 0, ret_error);
@@ -756,10 +750,10 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
         err = lmdb_begin(&lmdb->env, MDB_RDONLY, &txn, ret_error);
     }
     if (err == 0) {
-        err = lmdb_meta_read(&txn, &lmdb->identity, &lmdb->now, &lmdb->owed);
+        err = lmdb_meta_read(&txn, &lmdb->config.identity, &lmdb->now, &lmdb->owed);
         lmdb_abort(&txn);
     }
-    if (err == 0 && lmdb->use != STORE_LMDB_LOOK &&
+    if (err == 0 && lmdb->config.use != STORE_LMDB_LOOK &&
         (found->node_id != wanted->node_id || strcmp(found->cluster_id, wanted->cluster_id) != 0)) {
         err = store_error_set(ret_error, ERR_WRONG_NODE,
                               "%.100s belongs to node %" PRIu64
@@ -823,26 +817,21 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     lmdb->store.ops = &lmdb_ops;
     lmdb->owed_keys = g_hash_table_new(NULL, NULL); /* compares the hashes themselves */
     ASSERT((config->first != NULL) == (config->use == STORE_LMDB_FRESH));
-    lmdb->use = config->use;
-    lmdb->first = config->first;
+    lmdb->config = *config;
     lmdb->dir = (struct lmdb_dir){.path = MUST_HAVE(strdup(config->dir)), .lock_fd = -1};
-    lmdb->map_bytes = config->map_bytes;
-    lmdb->map_by_disk = config->map_by_disk;
-    lmdb->identity = config->identity;
-    lmdb->loose_mode = config->loose_mode;
     lmdb->slice_rows = config->slice_rows > 0 ? config->slice_rows : OWED_SLICE_ROWS;
     lmdb->owed_leaves = config->slice_rows > 0 ? 0 : OWED_LEAVES;
     lmdb->idle_slices = 1;
 
     err = lmdb_checker_start(&checker, lmdb->dir.path, ret_error);
     is_forked = err == 0;
-    if (err == 0 && lmdb->use == STORE_LMDB_LOOK && !lmdb_dir_has(&lmdb->dir, LMDB_DB)) {
+    if (err == 0 && lmdb->config.use == STORE_LMDB_LOOK && !lmdb_dir_has(&lmdb->dir, LMDB_DB)) {
         err = store_error_set(ret_error, ERR_NOT_FOUND, "there is no store in %.100s",
                               lmdb->dir.path); /* neither a store nor a lock must be made */
     }
     if (err == 0) {
-        err =
-            lmdb_dir_lock(&lmdb->dir, lmdb->loose_mode || lmdb->use == STORE_LMDB_LOOK, ret_error);
+        err = lmdb_dir_lock(
+            &lmdb->dir, lmdb->config.loose_mode || lmdb->config.use == STORE_LMDB_LOOK, ret_error);
     }
     if (err == 0) {
         err = make_or_find(lmdb, &made, ret_error);

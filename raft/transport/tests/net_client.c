@@ -231,7 +231,7 @@ static void secured(struct net_client *client, struct tls_channel *tls)
     flush_tls(client);
     RUN_UNTIL(client->world, net_client_ended(client) || tls->state == CHANNEL_OPEN);
     assert_false(client->ended);
-    client->proof = *tls_channel_peer(tls);
+    client->proof = tls->peer;
 }
 
 static struct net_keys *keys_of(const struct net_client *client)

@@ -97,8 +97,8 @@ static void assert_open(struct pair *pair)
 {
     assert_int_equal(pair->results[0], 1);
     assert_int_equal(pair->results[1], 1);
-    assert_memory_equal(tls_channel_peer(pair->ends[0])->credential_id,
-                        tls_channel_peer(pair->ends[1])->credential_id, NET_CREDENTIAL_ID_BYTES);
+    assert_memory_equal(pair->ends[0]->peer.credential_id, pair->ends[1]->peer.credential_id,
+                        NET_CREDENTIAL_ID_BYTES);
 }
 
 static void assert_refused(struct pair *pair, const char *why)
@@ -117,15 +117,15 @@ static void test_the_same_secret(void **state)
 
     shake(pair, 0, 2);
     assert_open(pair);
-    peer = tls_channel_peer(pair->ends[0]);
+    peer = &pair->ends[0]->peer;
     assert_true(peer->same_cluster && peer->node_id == 2 && !peer->says_wanted);
-    peer = tls_channel_peer(pair->ends[1]);
+    peer = &pair->ends[1]->peer;
     assert_true(peer->same_cluster && peer->node_id == 1 && peer->says_wanted);
     assert_int_equal(peer->wanted, 2);
     shake(pair, 0, 0); /* one that joins */
     assert_open(pair);
-    assert_int_equal(tls_channel_peer(pair->ends[1])->wanted, 0);
-    assert_int_equal(tls_channel_peer(pair->ends[0])->node_id, 0);
+    assert_int_equal(pair->ends[1]->peer.wanted, 0);
+    assert_int_equal(pair->ends[0]->peer.node_id, 0);
 }
 
 /* Nobody can tell a secret that is not known from a wrong one. */
@@ -150,7 +150,7 @@ static void test_another_cluster(void **state)
     use_keys(pair, 0, net_fixture_keys("other", "secret", NULL));
     shake(pair, 0, 2);
     assert_open(pair);
-    assert_false(tls_channel_peer(pair->ends[1])->same_cluster);
+    assert_false(pair->ends[1]->peer.same_cluster);
 }
 
 static void test_two_secrets_while_one_is_exchanged(void **state)
@@ -184,8 +184,8 @@ static void test_a_hello_that_is_reflected(void **state)
     while (carry(pair, 0) || carry(pair, 1)) {
     }
     /* The handshake of nodes refuses one that says that it is node 1, and wants node 2. */
-    assert_int_equal(tls_channel_peer(pair->ends[1])->node_id, 1);
-    assert_int_equal(tls_channel_peer(pair->ends[1])->wanted, 2);
+    assert_int_equal(pair->ends[1]->peer.node_id, 1);
+    assert_int_equal(pair->ends[1]->peer.wanted, 2);
 }
 
 /* --- certificates --- */
@@ -203,12 +203,12 @@ static void test_certificates(void **state)
     certify(pair, "leafd:test/1", "leafd:test/2");
     shake(pair, 0, 2);
     assert_open(pair);
-    assert_int_equal(tls_channel_peer(pair->ends[0])->node_id, 2);
-    assert_int_equal(tls_channel_peer(pair->ends[1])->node_id, 1);
-    assert_false(tls_channel_peer(pair->ends[1])->says_wanted);
+    assert_int_equal(pair->ends[0]->peer.node_id, 2);
+    assert_int_equal(pair->ends[1]->peer.node_id, 1);
+    assert_false(pair->ends[1]->peer.says_wanted);
     shake(pair, 0, 0);
     assert_open(pair);
-    assert_int_equal(tls_channel_peer(pair->ends[0])->node_id, 2);
+    assert_int_equal(pair->ends[0]->peer.node_id, 2);
     shake(pair, 0, 3);
     assert_int_equal(pair->results[0], ERR_REFUSED);
     assert_string_equal(pair->ends[0]->reason, "its certificate names another node");
