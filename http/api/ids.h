@@ -62,15 +62,10 @@ void waiters_remove(struct waiters *waiters, struct waiter *waiter);
 /* A parked waiter wants fewer ids now. */
 void waiters_set_demand(struct waiter *waiter, uint64_t demand);
 
-/* The oldest parked waiter of a tag, NULL if there is none. */
-struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag);
-
-/* The oldest parked waiter of a clock, which is a layout's; or, with `after`, of the next clock in
- * order. NULL if there is none. */
-struct waiter *waiters_of_clock(struct waiters *waiters, const void *clock, bool after);
-
-/* The next one of the same tag. */
-struct waiter *waiters_after(struct waiter *waiter);
+/* The oldest parked waiter of a tag (clock NULL) that came as number `seq` or later. tag NULL: of
+ * the clock, which is a layout's, or if that has none, of the next clock in order. NULL: none. */
+struct waiter *waiters_find(struct waiters *waiters, const struct id_tag *tag, const void *clock,
+                            uint64_t seq);
 
 /* --- taking them --- */
 
@@ -82,7 +77,7 @@ void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count);
  * or does not exist; answered. */
 bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name, size_t len);
 
-/* Read name and options of a request, with nothing claimed yet. False if they are wrong;
+/* Read name and options of a request, with nothing claimed yet, and charge for it. False:
  * answered. */
 bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake);
 

@@ -58,20 +58,22 @@
 #define ID_TEXT_BYTES_MAX SHAPE_ID_BYTES_MAX
 _Static_assert(LONG_ID_BYTES_MAX <= ID_TEXT_BYTES_MAX, "the longest of both");
 
-/* How ids that are not consecutive decimal numbers are written: those of a tag with a shape
- * (src/id/codec/shape.h), snowflake ids of 128 bits (src/id/codec/snowflake_layout.h), or those of
- * a layout whose worker id is last (src/id/codec/snowflake_layout.h). All zero: decimal numbers. */
+/* How the ids of a claim are written (src/id/codec/shape.h, snowflake_layout.h). All zero: as
+ * decimal numbers. */
 struct id_text {
-    enum id_form form;
-    const struct shape *shape; /* of the tag, kept by the table; NULL: none */
-    /* The layout whose plain forms the ranges have; valid as long as the backend. NULL: none. */
-    const struct named_layout *layout;
+    enum {
+        ID_TEXT_NUMBER,
+        ID_TEXT_SHAPE,  /* by a tag's shape */
+        ID_TEXT_LONG,   /* snowflake ids of 128 bits: `form` */
+        ID_TEXT_LAYOUT, /* of a layout whose worker id is last: numbers that do not follow */
+    } kind;
+    union {
+        enum id_form form;
+        const struct shape *shape; /* kept by the table */
+        /* Whose plain forms the ranges have; valid as long as the backend. */
+        const struct named_layout *layout;
+    };
 };
-
-static inline bool id_text_is_number(const struct id_text *text)
-{
-    return text->form == ID_FORM_NUMBER && text->shape == NULL && text->layout == NULL;
-}
 
 /* ID_FORMAT_OTHER: of another protocol, by id_claim.answer. */
 enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON, ID_FORMAT_OTHER };
@@ -94,7 +96,6 @@ struct id_claim {
     bool by_step;     /* as many as the tag's step, looked up with the tag */
     bool stepped;     /* the client reads ranges with an increment */
     bool consecutive; /* only consecutive numbers answer it */
-    bool plain;       /* the path has the name unencoded */
     bool opened;      /* the cluster was asked about the tag once */
     bool judged;      /* by the leader's row, as the tag seemed deleted, or too few left */
     bool reopened;    /* neither log nor leader has ids of it after all: the cluster was asked */
@@ -117,8 +118,10 @@ struct id_claim {
 
 struct api_loop;
 
-/* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. */
-size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at);
+/* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. rekey: the id before was of another
+ * reply, or of another key of the shape. */
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, bool rekey,
+                   char *at);
 
 /* The number of lines made at once. */
 uint32_t id_text_lines(const struct id_text *text);

@@ -335,35 +335,37 @@ static void snowflake_retry_arm(struct api_loop *loop)
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
 {
     struct api_loop *loop = CONTAINER(timer, struct api_loop, snowflake_retry);
-    struct waiter *waiter = waiters_of_clock(&loop->waiters, NULL, false);
-    const struct layout_words *layout = NULL;
+    const void *clock = NULL;
+    uint64_t seq = 0;
+    struct waiter *waiter;
 
     (void)now_ms;
-    while (waiter != NULL || (waiter = waiters_of_clock(&loop->waiters, layout, true)) != NULL) {
+    while ((waiter = waiters_find(&loop->waiters, NULL, clock, seq)) != NULL) {
         int rv = claim_take(loop, &waiter->claim);
 
-        layout = waiter->claim.layout;
+        clock = waiter->clock;
+        seq = 0;
         if (rv == ERR_EMPTY) {
             snowflake_retry_arm(loop);
-            waiter = NULL; /* claims of another layout do not wait for this one's clock */
+            seq = UINT64_MAX; /* claims of another layout do not wait for this one's clock */
             continue;
         }
         snowflake_answer(parked_resume(waiter), &waiter->claim, rv);
         free(waiter);
-        waiter = waiters_of_clock(&loop->waiters, layout, false);
     }
 }
 
 HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
 {
     struct api_loop *loop = api_loop(conn);
+    const struct waiter *first =
+        loop->waiters.count > 0 ? waiters_find(&loop->waiters, NULL, claim->layout, 0) : NULL;
     int rv;
 
     if (loop->backend->snowflake == NULL) {
         return snowflake_answer(conn, claim, ERR_DISABLED);
     }
-    /* Parked claims come first. */
-    if (waiters_of_clock(&loop->waiters, claim->layout, false) != NULL) {
+    if (first != NULL && first->clock == claim->layout) { /* parked claims come first */
         rv = claim_check(loop->backend->snowflake, claim);
         rv = rv == 0 ? ERR_EMPTY : rv;
     } else {
@@ -384,12 +386,14 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
 
 HOT int handle_snowflake_get(struct conn *conn)
 {
+    struct request *request = &conn->request;
     struct id_claim claim;
 
     if (!ids_read(conn, &claim, true)) {
         return ANSWERED;
     }
-    conn->request.known = claim.plain ? conn : NULL; /* for a repeated head: the key is a name */
+    /* For a repeated head: the key is only a name. */
+    request->known = claim.name_len == request->name_len ? conn : NULL;
     if (claim.keyed) {
         return reply_error(
             conn, 400, "bad_key",
