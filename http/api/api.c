@@ -465,14 +465,6 @@ static void turn_came(struct http_wait *wait)
     }
 }
 
-COLD static void wait_turn(struct conn *conn)
-{
-    struct http_wait *wait = MUST_HAVE(malloc(sizeof *wait));
-
-    *wait = (struct http_wait){.cancel = conn_wait_free, .sent = turn_came};
-    conn_wait_turn(conn, wait);
-}
-
 HOT static void api_handle(struct conn *conn)
 {
     const struct route *route = conn->request.route;
@@ -490,7 +482,10 @@ HOT static void api_handle(struct conn *conn)
     } else if (conn->request.gate != GATE_OPEN) {
         result = deny(conn);
     } else if (route->is_long) {
-        wait_turn(conn);
+        struct http_wait *wait = MUST_HAVE(malloc(sizeof *wait));
+
+        *wait = (struct http_wait){.cancel = conn_wait_free, .sent = turn_came};
+        conn_wait_turn(conn, wait);
     } else if (route->takes_options || request_options(conn, NULL, 0)) {
         result = route->handle(conn);
     }
@@ -536,12 +531,16 @@ static void *api_loop_begin(void *data, unsigned index, struct conns *conns, str
 static void api_loop_end(void *loop_data)
 {
     struct api_loop *loop = loop_data;
+    struct call *call;
 
     ASSERT(loop->waiters.count == 0 && loop->live.count == 0);
     watch_loop_ends(loop);
     loop->api->loops[loop->index] = NULL;
     loop->api->loop_count--;
-    call_free_kept(loop);
+    while ((call = SLIST_FIRST(&loop->kept)) != NULL) {
+        SLIST_REMOVE_HEAD(&loop->kept, kept);
+        call_free(call);
+    }
     json_decref(loop->fields);
     tokens_unref(loop->tokens);
     ff1_free(loop->ff1);
@@ -549,7 +548,8 @@ static void api_loop_end(void *loop_data)
     free(loop);
 }
 
-/* A request that is being served, and whose client has been cut, ends without its answer. */
+/* The cuts have changed: a request that is being served for a client that is cut now ends without
+ * its answer. */
 static void take_cuts(struct api_loop *loop)
 {
     struct conn *next;

@@ -55,32 +55,13 @@ uint64_t gate_now_ms(const struct api_loop *loop)
     return clock_wall_ms(backend->clock) - (uint64_t)atomic_load(&backend->health->clock_off_ms);
 }
 
-/* Of the cuts that hit the client, the one that ends last. */
-static const struct client_cut *cut_of(const struct conn *conn)
-{
-    const struct client_cuts *cuts = &api_loop(conn)->cuts;
-    const struct identity *identity = conn->identity;
-    struct sockaddr_storage address = {0};
-    bool has_address = cuts->count > 0 && conn_address(conn, &address);
-    const struct client_cut *found = NULL;
-
-    for (size_t i = 0; i < cuts->count; i++) {
-        const struct client_cut *cut = &cuts->items[i];
-        bool hits =
-            (identity->kind != IDENTITY_ANONYMOUS && strcmp(cut->who, identity->name) == 0) ||
-            (has_address && proxy_is_named(cut->who, (const struct sockaddr *)&address));
-
-        found = hits && (found == NULL || cut->until_ms > found->until_ms) ? cut : found;
-    }
-    return found;
-}
-
 static inline bool is_cut(const struct conn *conn)
 {
     return conn->cut != NULL && conn->cut->until_ms > gate_now_ms(api_loop(conn));
 }
 
-/* From now on charge the bearer's quotas. Quotas that its line lacks are those of addresses. */
+/* From now on charge the bearer's quotas; those that its line lacks are those of addresses. Of the
+ * cuts that hit the client, the one that ends last counts. */
 static void count_for(struct conn *conn, const struct identity *identity)
 {
     const struct client_quotas *others = &conn->conns->settings->quotas;
@@ -89,11 +70,23 @@ static void count_for(struct conn *conn, const struct identity *identity)
         .ids_per_s = either(identity->quotas.ids_per_s, others->ids_per_s),
         .connections = either(identity->quotas.connections, others->connections),
         .bodies = either(identity->quotas.bodies, others->bodies)};
+    const struct client_cuts *cuts = &api_loop(conn)->cuts;
     bool is_named = identity->kind != IDENTITY_ANONYMOUS;
+    struct sockaddr_storage address = {0};
+    bool has_address = cuts->count > 0 && conn_address(conn, &address);
 
     conn_identify(conn, is_named ? identity->name : NULL, strlen(identity->name), &quotas);
     conn->identity = identity;
-    conn->cut = cut_of(conn);
+    conn->cut = NULL;
+    for (size_t i = 0; i < cuts->count; i++) {
+        const struct client_cut *cut = &cuts->items[i];
+        bool hits = (is_named && strcmp(cut->who, identity->name) == 0) ||
+                    (has_address && proxy_is_named(cut->who, (const struct sockaddr *)&address));
+
+        if (hits && (conn->cut == NULL || cut->until_ms > conn->cut->until_ms)) {
+            conn->cut = cut;
+        }
+    }
 }
 
 /* By the token; else by the certificate, if it has a line; else anonymous. */

@@ -627,7 +627,7 @@ struct call {
     struct call *next; /* submitted after it; owned until then. NULL: none */
     uint32_t wait_ms;  /* of such a one: for its answer */
     bool sees_errors;  /* finish is called for every status, else for 0 */
-    int done;          /* of a change of a worker id: the reply's status on success */
+    int done; /* of a change of a worker id: the reply's status on success; of a backup: 1: begun */
     const struct layout_words *named; /* of an acquire: the named layout; NULL: none */
     union {
         struct id_claim claim;      /* of a request for ids */
@@ -666,9 +666,6 @@ struct call *call_new(unsigned kind, int (*finish)(struct conn *conn, struct cal
 struct call *call_new_strict(struct api_loop *loop,
                              int (*finish)(struct conn *conn, struct call *call));
 
-/* Free the calls that the loop has kept. Call at the loop's end. */
-void call_free_kept(struct api_loop *loop);
-
 /* Of a change whose answer is only a status: that status, or ERR_BAD_MESSAGE. */
 int call_status(const struct call *call);
 
@@ -682,7 +679,7 @@ int call_submit(struct conn *conn, struct call *call);
 /* The same, for this time. */
 int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms);
 
-/* Submit for no connection: the answer is dropped. */
-void call_submit_alone(struct api_loop *loop, struct call *call);
+/* The same for no connection: `gone` gets the answer. */
+void call_submit_alone(struct api_loop *loop, struct call *call, uint32_t wait_ms);
 
 #endif

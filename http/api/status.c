@@ -584,7 +584,7 @@ static void look_fire(struct timer *timer, uint64_t now_ms)
     call = call_new(ID_REQUEST_STATUS, NULL);
     call->sees_errors = true;
     call->gone = looked_cb;
-    call_submit_alone(watch->loop, call);
+    call_submit_alone(watch->loop, call, watch->loop->api->settings->default_timeout_ms);
 }
 
 /* --- begin and end --- */

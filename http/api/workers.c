@@ -140,22 +140,6 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     }
 }
 
-/* The layout that the worker id is for. A renewal that names none: the cluster's own, or null if
- * the id is beyond it, since no row says which named one it was acquired for. */
-static void put_layout(struct conn *conn, const struct layout_words *named, uint32_t id,
-                       struct buf *json)
-{
-    const struct snowflake *own = api_loop(conn)->backend->snowflake;
-    bool is_ready = own != NULL && atomic_load_explicit(&own->ready, memory_order_acquire);
-
-    buf_printf(json, ",\"layout\":");
-    if (named != NULL) {
-        layout_row_json_put(&named->row, false, json);
-    } else {
-        layout_json_put(is_ready && id >> own->layout.worker_bits == 0 ? own : NULL, "", json);
-    }
-}
-
 /* Answer acquire, renew and release. */
 static int worker_change_cb(struct conn *conn, struct call *call)
 {
@@ -165,9 +149,11 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     const struct buf *reply = &call->request.reply;
     struct worker_result result;
     const struct worker_row *row = &result.row;
+    const struct snowflake *own = api_loop(conn)->backend->snowflake;
     char place[LOOKS_WHY_BYTES];
     struct command command;
     struct buf *json;
+    bool is_ready;
     bool done;
 
     if (worker_result_decode(reply->data, reply->len, &result) != 0) {
@@ -197,7 +183,13 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     json = reply_begin(conn);
     buf_printf(json, "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu", row->id,
                ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms));
-    put_layout(conn, call->named, row->id, json);
+    buf_printf(json, ",\"layout\":");
+    if (call->named != NULL) {
+        layout_row_json_put(&call->named->row, false, json);
+    } else { /* the cluster's own; null if the id is beyond it: no row says which one it is for */
+        is_ready = own != NULL && atomic_load_explicit(&own->ready, memory_order_acquire);
+        layout_json_put(is_ready && row->id >> own->layout.worker_bits == 0 ? own : NULL, "", json);
+    }
     buf_printf(json, "}");
     return status;
 }
@@ -380,44 +372,38 @@ int handle_worker_renew(struct conn *conn)
         .name = "last_timestamp_ms", .max = TIME_MAX_MS                                            \
     }
 
-/* Epoch and last time from the query, the body, or each from one of them. */
-static bool read_release(struct conn *conn, struct worker_release *release)
+int handle_worker_release(struct conn *conn)
 {
     struct param options[] = {RELEASE_FIELDS, OPTION_FLAG("force")};
     struct param fields[] = {RELEASE_FIELDS};
+    struct worker_release release;
+    struct call *call;
+    uint64_t id;
 
-    if (!request_options(conn, options, 3) || !force_ok(conn, &options[2]) ||
+    if (!request_path_number(conn, "worker id", 0, worker_id_end(conn) - 1, &id) ||
+        !request_options(conn, options, 3) || !force_ok(conn, &options[2]) ||
         !request_body(conn, WHAT, "{}", fields, 2)) {
-        return false;
+        return ANSWERED;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) { /* each from the query or from the body */
         if (fields[i].present && options[i].number != 0) {
             return reply_error(conn, 400, "bad_request", "%s is given in the query and in the body",
                                fields[i].name);
         }
         options[i].number += fields[i].number;
     }
-    release->epoch = options[0].number;
-    release->last_timestamp_ms = options[1].number;
-    release->force = options[2].number == 1;
-    if (release->epoch == 0) {
+    if (options[0].number == 0) {
         return reply_error(conn, 400, "bad_request",
                            "epoch is missing, in the query or in the body");
     }
-    return true;
-}
-
-int handle_worker_release(struct conn *conn)
-{
-    struct worker_release release = {.kind = WORKER_CLIENT, .client = share_of(conn).client};
-    struct call *call;
-    uint64_t id;
-
-    if (!request_path_number(conn, "worker id", 0, worker_id_end(conn) - 1, &id) ||
-        !read_release(conn, &release)) {
-        return ANSWERED;
-    }
-    release.worker_id = (uint32_t)id;
+    release = (struct worker_release){
+        .kind = WORKER_CLIENT,
+        .client = share_of(conn).client,
+        .worker_id = (uint32_t)id,
+        .epoch = options[0].number,
+        .last_timestamp_ms = options[1].number,
+        .force = options[2].number == 1,
+    };
     call = worker_change_new(204);
     call->worker.worker_id = release.worker_id;
     command_put(&call->request.payload, command_release_type(release.worker_id), &release);
