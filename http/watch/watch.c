@@ -212,37 +212,12 @@ static void event_members(const struct look *look, const struct id_cluster_statu
 
 /* --- the rest --- */
 
-static void event_counts(const struct look *look, const struct changes_counts *before,
-                         const struct changes_counts *now)
-{
-    if (now->reloads_done != before->reloads_done) {
-        NOTE(look, EVENT_RELOAD, "the settings were read again");
-    }
-    if (now->reloads_refused != before->reloads_refused) {
-        NOTE(look, EVENT_RELOAD, "new settings were refused; the log says why");
-    }
-    if (now->implausible != before->implausible) {
-        NOTE(look, EVENT_REFUSAL, "a peer said what cannot be, and was not believed (%llu times)",
-             ull(now->implausible - before->implausible));
-    }
-    if (now->snapshots != before->snapshots) {
-        NOTE(look, EVENT_SNAPSHOT, "a snapshot of the leader was installed");
-    }
-    if (now->refusal == before->refusal) {
-        return;
-    }
-    if (now->refusal == 0) {
-        NOTE(look, EVENT_REFUSAL, "snowflake ids are served");
-    } else {
-        NOTE(look, EVENT_REFUSAL, "snowflake ids are refused: %s", err_code(now->refusal));
-    }
-}
-
 void changes_look(struct changes *changes, const struct id_cluster_status *status,
                   const struct changes_counts *counts, uint64_t wall_ms, struct events *events)
 {
     const struct look look = {.events = events, .wall_ms = wall_ms};
     const struct id_cluster_status *before = &changes->status;
+    const struct changes_counts *past = &changes->counts;
 
     ASSERT(status->member_count <= LIMIT_NODES);
     if (!changes->seen && status->leader_id == 0) {
@@ -265,7 +240,25 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
         if (status->level.level != before->level.level) {
             NOTE(&look, EVENT_LEVEL, "the level of the cluster is %u", status->level.level);
         }
-        event_counts(&look, &changes->counts, counts);
+        if (counts->reloads_done != past->reloads_done) {
+            NOTE(&look, EVENT_RELOAD, "the settings were read again");
+        }
+        if (counts->reloads_refused != past->reloads_refused) {
+            NOTE(&look, EVENT_RELOAD, "new settings were refused; the log says why");
+        }
+        if (counts->implausible != past->implausible) {
+            NOTE(&look, EVENT_REFUSAL,
+                 "a peer said what cannot be, and was not believed (%llu times)",
+                 ull(counts->implausible - past->implausible));
+        }
+        if (counts->snapshots != past->snapshots) {
+            NOTE(&look, EVENT_SNAPSHOT, "a snapshot of the leader was installed");
+        }
+        if (counts->refusal != past->refusal && counts->refusal == 0) {
+            NOTE(&look, EVENT_REFUSAL, "snowflake ids are served");
+        } else if (counts->refusal != past->refusal) {
+            NOTE(&look, EVENT_REFUSAL, "snowflake ids are refused: %s", err_code(counts->refusal));
+        }
     }
     changes->seen = true;
     changes->status = *status;
