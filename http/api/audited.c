@@ -40,28 +40,6 @@ struct note {
 
 /* --- who, from where, what --- */
 
-static void put_address(const struct conn *conn, char out[PEER_BYTES])
-{
-    struct sockaddr_storage peer = {0};
-    char host[INET6_ADDRSTRLEN] = "";
-
-    (void)snprintf(out, PEER_BYTES, "unknown");
-    if (!conn_address(conn, &peer)) {
-        return;
-    }
-    if (peer.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)&peer;
-
-        (void)inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        (void)snprintf(out, PEER_BYTES, "%s:%u", host, ntohs(in->sin_port));
-    } else if (peer.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&peer;
-
-        (void)inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-        (void)snprintf(out, PEER_BYTES, "[%s]:%u", host, ntohs(in6->sin6_port));
-    }
-}
-
 static void note_make(struct conn *conn, struct note *note)
 {
     static const char *const kinds[] = {[IDENTITY_ANONYMOUS] = "nothing",
@@ -74,15 +52,28 @@ static void note_make(struct conn *conn, struct note *note)
     uint32_t len = head->target_len < WHAT_BYTES ? head->target_len : WHAT_BYTES;
     char *query = api_loop(conn)->options; /* for the moment: decoded */
     size_t query_len = 0;
+    struct sockaddr_storage peer = {0};
+    char host[INET6_ADDRSTRLEN] = "";
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&peer;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&peer;
 
-    *note = (struct note){.by = kinds[identity->kind]};
+    *note = (struct note){.by = kinds[identity->kind], .address = "unknown"};
     note->force =
         request->query_len > 0 &&
         target_decode(conn_at(conn, request->query_at), request->query_len, TARGET_PLUS_IS_SPACE,
                       query, LIMIT_HTTP_TARGET_BYTES, &query_len) == 0 &&
         memmem(query, query_len, "force=1", strlen("force=1")) != NULL;
     memcpy(note->who, identity->name, sizeof note->who);
-    put_address(conn, note->address);
+    if (!conn_address(conn, &peer)) {
+        peer.ss_family = AF_UNSPEC;
+    }
+    if (peer.ss_family == AF_INET) {
+        (void)inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        (void)snprintf(note->address, PEER_BYTES, "%s:%u", host, ntohs(in->sin_port));
+    } else if (peer.ss_family == AF_INET6) {
+        (void)inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
+        (void)snprintf(note->address, PEER_BYTES, "[%s]:%u", host, ntohs(in6->sin6_port));
+    }
     if (conn->caller != NULL) { /* another protocol: the method and name, no secret */
         len = request->name_len < WHAT_BYTES / 2 ? request->name_len : WHAT_BYTES / 2;
         (void)snprintf(note->what, sizeof note->what, "%s%s%.*s", route->path, len > 0 ? " " : "",

@@ -87,33 +87,23 @@ HOT void id_claim_make_room(struct id_claim *claim)
 
 HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
 {
+    struct segment_range *ranges = claim->ranges;
     uint32_t at = claim->range_count;
-    struct segment_range *before;
-    struct segment_range *after;
 
     ASSERT(at < LIMIT_RANGES_PER_REPLY);
     ASSERT(range->count > 0 && range->count <= claim->left);
-    while (at > 0 && claim->ranges[at - 1].first > range->first) {
-        at--;
+    for (; at > 0 && ranges[at - 1].first > range->first; at--) {
+        ranges[at] = ranges[at - 1];
     }
-    ASSERT(at == 0 || claim->ranges[at - 1].first + claim->ranges[at - 1].count <= range->first);
+    ASSERT(at == 0 || ranges[at - 1].first + ranges[at - 1].count <= range->first);
+    ranges[at] = *range;
+    claim->range_count++;
     claim->left -= range->count;
-    before = at > 0 ? &claim->ranges[at - 1] : NULL;
-    after = at < claim->range_count ? &claim->ranges[at] : NULL;
-    if (before != NULL && range_continues(before, range)) {
-        before->count += range->count;
-        if (after != NULL && range_continues(before, after)) {
-            before->count += after->count;
-            remove_range(claim, at);
+    for (uint32_t next = at + 1; next > 0 && next >= at; next--) { /* join it to its neighbours */
+        if (next < claim->range_count && range_continues(&ranges[next - 1], &ranges[next])) {
+            ranges[next - 1].count += ranges[next].count;
+            remove_range(claim, next);
         }
-    } else if (after != NULL && range_continues(range, after)) {
-        after->first = range->first;
-        after->count += range->count;
-    } else {
-        memmove(&claim->ranges[at + 1], &claim->ranges[at],
-                (claim->range_count - at) * sizeof claim->ranges[0]);
-        claim->ranges[at] = *range;
-        claim->range_count++;
     }
 }
 
@@ -310,13 +300,67 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count
 
 /* --- parking --- */
 
-bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
-                  void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait))
+/* The request fails, or begins anew: burn the ids claimed so far. */
+static void claim_burn(struct api_loop *loop, struct id_claim *claim)
+{
+    ASSERT(claim->left <= claim->count);
+    if (claim->left < claim->count) {
+        conns_count(&loop->counts.burnt_unanswered, claim->count - claim->left);
+    }
+    claim->left = claim->count;
+    claim->range_count = 0;
+    claim->generation = UINT32_MAX;
+}
+
+/* A failed request was before others of its tag, for which there may be enough ids. They are woken
+ * as by the raft loop, in a separate turn, since connections may be closing in this one. */
+static void waiter_end(struct waiter *waiter)
+{
+    struct api_loop *loop = waiter->loop;
+    struct id_waker *waker = &loop->api->waker;
+    struct id_tag *tag = waiter->tag;
+
+    if (tag != NULL && waiters_find(&loop->waiters, tag, NULL, 0) != NULL &&
+        segment_left(&tag->buffer) > 0) {
+        waker->wake(waker, tag, UINT64_C(1) << loop->index);
+    }
+    free(waiter);
+}
+
+/* The connection goes away; ids that the clock brought are not counted as burnt. */
+static void waiter_cancel(struct http_wait *wait)
+{
+    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
+
+    waiters_remove(&waiter->loop->waiters, waiter);
+    if (waiter->tag != NULL) {
+        claim_burn(waiter->loop, &waiter->claim);
+    }
+    waiter_end(waiter);
+}
+
+/* The deadline has come. */
+static void waiter_expire(struct http_wait *wait)
+{
+    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
+
+    waiter->late(parked_resume(waiter), &waiter->claim, waiter->tag);
+    waiter_end(waiter);
+}
+
+bool parked_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag, claim_late *late)
 {
     struct api_loop *loop = api_loop(conn);
-    struct waiter *waiter = MUST_HAVE(calloc(1, sizeof *waiter));
+    struct waiter *waiter;
 
     ASSERT(claim->left > 0);
+    /* A client that has closed its side may be gone and never read the ids, so none are claimed for
+     * it. */
+    if (conn->wire.ended || claim->deadline_ms <= uv_now(loop->conns->uv)) {
+        late(conn, claim, tag);
+        return false;
+    }
+    waiter = MUST_HAVE(calloc(1, sizeof *waiter));
     waiter->clock = claim->layout;
     if (waiters_add(&loop->waiters, waiter, tag, claim->left) != 0) {
         free(waiter);
@@ -326,8 +370,9 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
     }
     waiter->loop = loop;
     waiter->claim = *claim;
-    waiter->wait.cancel = cancel;
-    waiter->wait.expire = expire;
+    waiter->late = late;
+    waiter->wait.cancel = waiter_cancel;
+    waiter->wait.expire = waiter_expire;
     waiter->wait.needs_client = true;
     conn_wait(conn, &waiter->wait, claim->deadline_ms);
     return true;
@@ -735,18 +780,6 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
     return CLAIM_DONE;
 }
 
-/* The request fails, or begins anew: burn the ids claimed so far. */
-static void claim_burn(struct api_loop *loop, struct id_claim *claim)
-{
-    ASSERT(claim->left <= claim->count);
-    if (claim->left < claim->count) {
-        conns_count(&loop->counts.burnt_unanswered, claim->count - claim->left);
-    }
-    claim->left = claim->count;
-    claim->range_count = 0;
-    claim->generation = UINT32_MAX;
-}
-
 /* Answer a request that does not wait. Its claimed ids are burnt unless it gets all. */
 static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                         enum claim_result result)
@@ -798,37 +831,9 @@ static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag
     UNREACHABLE("a result of a claim that fails");
 }
 
-/* A failed request was before others, for which there may be enough ids. They are woken as by the
- * raft loop, in a separate turn, since connections may be closing in this one. */
-static void wake_others(struct api_loop *loop, struct id_tag *tag)
+static int answer_late(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
-    struct id_waker *waker = &loop->api->waker;
-
-    if (waiters_find(&loop->waiters, tag, NULL, 0) != NULL && segment_left(&tag->buffer) > 0) {
-        waker->wake(waker, tag, UINT64_C(1) << loop->index);
-    }
-}
-
-/* The connection goes away. */
-static void ids_cancel(struct http_wait *wait)
-{
-    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
-    struct api_loop *loop = waiter->loop;
-
-    waiters_remove(&loop->waiters, waiter);
-    claim_burn(loop, &waiter->claim);
-    wake_others(loop, waiter->tag);
-    free(waiter);
-}
-
-/* The deadline has come. */
-static void ids_expire(struct http_wait *wait)
-{
-    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
-
-    answer_claim(parked_resume(waiter), &waiter->claim, waiter->tag, CLAIM_EMPTY);
-    wake_others(waiter->loop, waiter->tag);
-    free(waiter);
+    return answer_claim(conn, claim, tag, CLAIM_EMPTY);
 }
 
 /* Answer, unless only this node says that the tag is deleted or paused, or that too few ids are
@@ -969,12 +974,7 @@ HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *
     if (result != CLAIM_EMPTY) {
         return claim_end(conn, claim, tag, result);
     }
-    /* A client that has closed its side may be gone and never read the ids, so none are claimed for
-     * it. */
-    if (conn->wire.ended || claim->deadline_ms <= uv_now(loop->conns->uv)) {
-        return answer_claim(conn, claim, tag, CLAIM_EMPTY);
-    }
-    if (parked_begin(conn, claim, tag, ids_cancel, ids_expire)) {
+    if (parked_begin(conn, claim, tag, answer_late)) {
         YIELD("added to the demand");
         segment_wake(loop, tag);
     } else {

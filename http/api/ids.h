@@ -89,9 +89,9 @@ int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extr
  * none. Returns as a handler does. */
 int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
 
-/* Park a copy of the claim until its deadline. False if too many wait; answered. */
-bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
-                  void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
+/* Park a copy of the claim until its deadline. False: that has come, the client has closed its
+ * side, or too many wait; answered. */
+bool parked_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag, claim_late *late);
 
 /* End its wait; the caller answers and frees it. Returns its connection. */
 struct conn *parked_resume(struct waiter *waiter);

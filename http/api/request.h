@@ -145,6 +145,9 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
 
 /* --- those that wait --- */
 
+/* Answer a claim whose deadline has come. Returns ANSWERED. */
+typedef int claim_late(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
+
 /* Made when a claim parks; freed when it is answered or its connection closes. */
 struct waiter {
     struct http_wait wait;
@@ -155,6 +158,7 @@ struct waiter {
     uint64_t seq;       /* order of arrival on this loop */
     uint64_t demand;    /* its part of tag->demand */
     bool parked;
+    claim_late *late;
     struct id_claim claim;
 };
 

@@ -264,11 +264,12 @@ HOT static int snowflake_answer(struct conn *conn, const struct id_claim *claim,
     }
 }
 
-static int snowflake_answer_timeout(struct conn *conn, const struct id_claim *claim)
+static int snowflake_late(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
     bool has_none = atomic_load(&backend->snowflake->slot_count) == 0;
 
+    ASSERT(tag == NULL);
     if (no_worker_id(backend->health)) {
         return snowflake_answer(conn, claim, ERR_NO_WORKER_ID);
     }
@@ -280,23 +281,6 @@ static int snowflake_answer_timeout(struct conn *conn, const struct id_claim *cl
     }
     return reply_error(conn, 503, "timeout", "%u of %u ids were not there within %u ms",
                        claim->left, claim->count, claim->timeout_ms);
-}
-
-/* The connection goes away; ids that the clock brings are not counted as burnt. */
-static void snowflake_cancel(struct http_wait *wait)
-{
-    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
-
-    waiters_remove(&waiter->loop->waiters, waiter);
-    free(waiter);
-}
-
-static void snowflake_expire(struct http_wait *wait)
-{
-    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
-
-    snowflake_answer_timeout(parked_resume(waiter), &waiter->claim);
-    free(waiter);
 }
 
 /* The parked ones try again in a millisecond. */
@@ -347,11 +331,7 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
     if (rv != ERR_EMPTY) {
         return snowflake_answer(conn, claim, rv);
     }
-    /* As for segments: a client that closed its side may be gone. */
-    if (conn->wire.ended || claim->deadline_ms <= uv_now(loop->conns->uv)) {
-        return snowflake_answer_timeout(conn, claim);
-    }
-    if (parked_begin(conn, claim, NULL, snowflake_cancel, snowflake_expire)) {
+    if (parked_begin(conn, claim, NULL, snowflake_late)) {
         snowflake_retry_arm(loop);
     }
     return ANSWERED;
