@@ -1,18 +1,16 @@
 /*
- * cluster.c - the cluster for operators: members, leadership, level; the segments of one node and
- * of all; and the backup.
+ * cluster.c - the cluster for operators: members, leadership, level, cuts of clients; the segments
+ * of one node and of all; and the backup.
  *
- * The happy path of a view: the raft loop is asked, and its answer is shown. Of a change (POST
- * /api/cluster/members, DELETE and PUT /api/cluster/members/{id}, POST /api/cluster/leader and
- * /api/cluster/level): the request is checked, the backend asks the leader until the change is
- * done, and the answer is 200. After timeout_ms the answer is 202, and the change continues without
- * this request: a repeated request, on any node, waits for the same change.
+ * The happy path of a view: the raft loop is asked, and its answer is shown. Of a change of
+ * members, leader or level: the backend asks the leader until the change is done, and the answer is
+ * 200. After timeout_ms the answer is 202, and the change continues without this request: a
+ * repeated request, on any node, waits for the same change.
  *
- * The happy path of the backup, all rows of the state as a streamed file (backup_file.h): the first
- * call to the backend begins the backup and gives its first bytes. They are sent. When the client
- * has taken them, the next call asks for more, until the last. So at most one part is in memory,
- * however slow the client is. A client that takes nothing is cut off by the usual limit of
- * connections.
+ * The happy path of the backup, all rows of the state as a streamed file (backup_file.h): each call
+ * to the backend gives a part, the first one begins the backup, and the next is made when the
+ * client has taken all. So at most one part is in memory, however slow the client is. A client that
+ * takes nothing is cut off by the usual limit of connections.
  *
  * Failure modes: bad input 400; an id that no member has 404; an obstacle to the change 409, with a
  * code of its own; a node that cannot be reached, or no answer, 503. A backup: before the first

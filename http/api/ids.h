@@ -10,17 +10,15 @@
  * leaves the available ids in place, so that a request that fails uses up nothing. It takes and
  * keeps a part only when nothing more could arrive otherwise. No wake-up is lost: this loop's bit
  * in tag->waiting_loops is set before the claim is tried again, and the raft loop publishes before
- * it takes the bits. Both change the same word, so one of the two sees the other.
- *
- * The ids that parked requests want are counted in tag->demand, so that segments are sized for
- * them.
+ * it takes the bits. Both change the same word, so one of the two sees the other. Segments are
+ * sized for what parked requests want (tag->demand).
  *
  * The ids of a tag in strict or monotonic mode come from the log, or the leader, by one request
- * (ID_REQUEST_STRICT) each. This also holds for a tag that changed to such a mode while its request
- * was parked. An id is thus greater than every id of its tag whose reply arrived anywhere before
- * the request was sent. Tag, count and Idempotency-Key go to the backend, and the answer is one
- * range. If the tag turns out to be in trend mode (this node lags), a request without a key begins
- * anew with a segment; one with a key is refused, because a segment cannot keep its promise.
+ * (ID_REQUEST_STRICT) each, also if the tag changed to such a mode while its request was parked. An
+ * id is thus greater than every id of its tag whose reply arrived anywhere before the request was
+ * sent. If the tag turns out to be in trend mode (this node lags), a request without an
+ * Idempotency-Key begins anew with a segment; one with a key is refused, because a segment cannot
+ * keep its promise.
  *
  * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409,
  * the deadline 503, too many parked or too many ranges 503; a bad key 400, a key used with another

@@ -8,10 +8,9 @@
  * here, and never shown.
  *
  * Many tags. The body of POST /api/tags is an array of objects, or one object a line, each with its
- * "tag"; or the output of GET /api/tags, page after page. Fields of that output that cannot be set
- * (changing, created, updated, generation, warning) are left out. Call tag_bulk_step() until it is
- * done; between two steps other connections have their turn. Each object becomes an item of the
- * command before the next is read, so no more than one of them is in memory as JSON.
+ * "tag"; or the output of GET /api/tags, page after page, whose fields that cannot be set are left
+ * out. Call tag_bulk_step() until it is done; between two steps other connections have their turn.
+ * No more than one object is in memory as JSON.
  *
  * Failure modes: a body that is no JSON (bad_json, with line and column); a number that no field
  * can hold, an unknown or missing field, a value that breaks its rule (bad_request as a rule, with

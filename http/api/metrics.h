@@ -21,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/auth/tokens.h"
 #include "http/server/meter.h"
 #include "src/base/buf.h"
 #include "src/base/stats.h"

@@ -5,18 +5,15 @@
  *
  * The happy path of a look: api_watch() starts it, on the loop of the operators' listener. Each
  * look asks the raft loop for the cluster's status. The answer, HTTP's counters and the health are
- * judged (http/watch) and, if there are viewers, made into one picture for all of them. Each loop
- * with viewers gets a copy and appends the same bytes to each of its streams of Server-Sent Events:
- * nothing is made per viewer. GET /api/status makes the same picture of a fresh status.
- *
- * GET /api/nodes, which clients request every few seconds, is made once a look, for all of them.
+ * judged (http/watch) and, if there are viewers, made into one picture, also that of GET
+ * /api/status. Each loop with viewers appends a copy of the same bytes to each of its streams of
+ * Server-Sent Events: nothing is made per viewer. GET /api/nodes, which clients request every few
+ * seconds, is made once a look, for all of them.
  *
  * /livez, /readyz and /version are answered from atomics, without asking another thread. Ready
  * means that this node can hand out ids: it has its state, is not stopping, and either holds
- * segments or can have them granted. A nearly full disk does not make a node unready while it holds
- * segments or while nothing is missing: it is shown as a failed check. Refused snowflake ids do not
- * either, since segments are served: a warning says why, with numbers. Nor do settings that differ
- * from those in the log.
+ * segments or can have them granted. What does not keep it from that is shown as a failed check or
+ * a warning.
  *
  * Failure modes: the raft loop does not answer: the next look is a second later, and the alarms
  * stay as they were. Not started (tests): there are no alarms and no events. A viewer that has not
