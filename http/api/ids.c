@@ -451,11 +451,6 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
 
 /* --- from the log --- */
 
-static const char *key_text(const struct conn *conn)
-{
-    return conn_at(conn, conn->parser.head.key.at);
-}
-
 /* The tag has segments: ask the cluster about it, and start again. */
 static int answer_trend(struct conn *conn, struct call *call, const char *shown)
 {
@@ -508,7 +503,8 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     const struct id_claim *claim = &call->claim;
     unsigned long long detail = result->detail;
     const char *shown = TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES);
-    const char *key = TEXT_SHOWN(key_text(conn), conn->parser.head.key.len, SHOWN_BYTES);
+    const struct parser_field *field = &conn->parser.head.key;
+    const char *key = TEXT_SHOWN(conn_at(conn, field->at), field->len, SHOWN_BYTES);
 
     switch (result->status) {
     case ERR_UNKNOWN_TAG:
@@ -598,7 +594,7 @@ static __attribute__((noinline)) int strict_start(struct conn *conn, const struc
     const struct parser_field *key = &conn->parser.head.key;
     struct strict_item item = {.name = claim->name,
                                .name_len = claim->name_len,
-                               .key = key_text(conn),
+                               .key = conn_at(conn, key->at),
                                .key_len = (uint16_t)key->len,
                                .count = claim->count};
     uint64_t now_ms = uv_now(conn->conns->uv);

@@ -21,18 +21,14 @@
 #define TOTAL "_total"
 #define REPLACEMENT "\xef\xbf\xbd"
 
-static bool is_total(const char *name)
+void expose_family(struct exposition *to, const char *name, const char *help)
 {
     size_t len = strlen(name);
 
-    return len > strlen(TOTAL) && strcmp(name + len - strlen(TOTAL), TOTAL) == 0;
-}
-
-void expose_family(struct exposition *to, const char *name, const char *help)
-{
     to->name = name;
     to->help = help;
-    to->kind = is_total(name) ? "counter" : "gauge";
+    to->is_total = len > strlen(TOTAL) && strcmp(name + len - strlen(TOTAL), TOTAL) == 0;
+    to->kind = to->is_total ? "counter" : "gauge";
 }
 
 /* Before the first sample of a metric, put its help and type. */
@@ -43,7 +39,7 @@ static void begin_family(struct exposition *to)
     if (to->help == NULL) {
         return;
     }
-    if (to->is_open && is_total(to->name)) { /* the family's name lacks it */
+    if (to->is_open && to->is_total) { /* the family's name lacks it */
         len -= strlen(TOTAL);
     }
     buf_printf(to->text, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, to->name, to->help, (int)len,

@@ -283,12 +283,6 @@ static int snowflake_late(struct conn *conn, struct id_claim *claim, struct id_t
                        claim->left, claim->count, claim->timeout_ms);
 }
 
-/* The parked ones try again in a millisecond. */
-static void snowflake_retry_arm(struct api_loop *loop)
-{
-    timer_arm_by(&loop->conns->timers, &loop->snowflake_retry, uv_now(loop->conns->uv) + RETRY_MS);
-}
-
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
 {
     struct api_loop *loop = CONTAINER(timer, struct api_loop, snowflake_retry);
@@ -296,14 +290,13 @@ void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
     uint64_t seq = 0;
     struct waiter *waiter;
 
-    (void)now_ms;
     while ((waiter = waiters_find(&loop->waiters, NULL, clock, seq)) != NULL) {
         int rv = claim_take(loop, &waiter->claim);
 
         clock = waiter->clock;
         seq = 0;
         if (rv == ERR_EMPTY) {
-            snowflake_retry_arm(loop);
+            timer_arm_by(&loop->conns->timers, timer, now_ms + RETRY_MS);
             seq = UINT64_MAX; /* claims of another layout do not wait for this one's clock */
             continue;
         }
@@ -332,7 +325,8 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
         return snowflake_answer(conn, claim, rv);
     }
     if (parked_begin(conn, claim, NULL, snowflake_late)) {
-        snowflake_retry_arm(loop);
+        timer_arm_by(&loop->conns->timers, &loop->snowflake_retry,
+                     uv_now(loop->conns->uv) + RETRY_MS);
     }
     return ANSWERED;
 }

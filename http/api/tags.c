@@ -247,19 +247,6 @@ static int tag_put_cb(struct conn *conn, struct call *call)
     return result.made > 0 ? 201 : 200;
 }
 
-/* Ids of a tag that this node hands out a second, if the tag is one of the busiest; else 0. */
-static double tag_rate(const struct id_figures *now, const struct id_tag *tag)
-{
-    for (size_t i = 0; i < now->busiest_count; i++) {
-        const struct id_tag_figures *busy = &now->busiest[i];
-
-        if (tag_name_compare(busy->name, busy->name_len, tag->name, tag->name_len) == 0) {
-            return busy->per_s;
-        }
-    }
-    return 0;
-}
-
 /* Does each tag of the command have ids left for its cover_s, at this node's rate, if both are
  * known here? Else answered. Not checked where max or max_id changes as well. */
 static bool covers_fit(struct conn *conn, const struct buf *payload)
@@ -278,6 +265,7 @@ static bool covers_fit(struct conn *conn, const struct buf *payload)
                      (put.fields & (TAG_FIELD_MAX | TAG_FIELD_MAX_ID)) == 0;
         const struct id_tag *tag =
             asked ? id_table_find(backend->table, put.name, put.name_len) : NULL;
+        double per_s = 0; /* if the tag is one of the busiest */
         double needed;
         double left;
 
@@ -288,14 +276,21 @@ static bool covers_fit(struct conn *conn, const struct buf *payload)
             now = MUST_HAVE(malloc(sizeof *now));
             id_figures_copy(backend->figures, now);
         }
-        needed = tag_rate(now, tag) * put.cover_s;
+        for (size_t i = 0; i < now->busiest_count; i++) {
+            const struct id_tag_figures *busy = &now->busiest[i];
+
+            if (tag_name_compare(busy->name, busy->name_len, tag->name, tag->name_len) == 0) {
+                per_s = busy->per_s;
+            }
+        }
+        needed = per_s * put.cover_s;
         left = (double)atomic_load(&tag->room) + (double)segment_left(&tag->buffer);
         if (needed > left) {
             fits = reply_error(conn, 409, "exhausted",
                                "tag %s hands out %.0f ids a second here: for cover_s=%u it needs "
                                "%.0f ids, and has %.0f left below its max, or 2^63",
-                               TEXT_SHOWN(put.name, put.name_len, SHOWN_BYTES), tag_rate(now, tag),
-                               put.cover_s, needed, left);
+                               TEXT_SHOWN(put.name, put.name_len, SHOWN_BYTES), per_s, put.cover_s,
+                               needed, left);
         }
     }
     free(now);

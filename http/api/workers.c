@@ -194,17 +194,21 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     return status;
 }
 
-static struct call *worker_change_new(int done)
-{
-    struct call *call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
-
-    call->done = done;
-    return call;
-}
-
 /* --- acquire --- */
 
-static bool texts_ok(struct conn *conn, const struct param *name, const struct param *address)
+/* Is the cluster at the level of these commands? Else answered. */
+static bool level_ok(struct conn *conn, enum command_type type, const char *what)
+{
+    unsigned level = command_since((int)type);
+
+    return atomic_load(&api_loop(conn)->backend->health->level) >= level ||
+           reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
+}
+
+/* Read the texts of an acquire, and the layout that it names. False: answered. */
+static bool read_texts(struct conn *conn, const struct param *name, const struct param *address,
+                       const struct param *layout, const struct param *zone,
+                       struct worker_acquire *acquire, const struct layout_words **ret_named)
 {
     char place[LOOKS_WHY_BYTES] = "";
 
@@ -224,33 +228,6 @@ static bool texts_ok(struct conn *conn, const struct param *name, const struct p
                            TEXT_SHOWN(address->text, address->len, BODY_SHOWN_BYTES),
                            LIMIT_ADDRESS_BYTES);
     }
-    return true;
-}
-
-/* True: the request has no force=1, or may have it. Else answered. */
-static bool force_ok(struct conn *conn, const struct param *force)
-{
-    if (force->number == 1 && !gate_may(conn, ROLE_ADMIN)) {
-        audited_refuse_as(conn, 403, "force=1 needs the role admin");
-        return reply_error(conn, 403, "forbidden",
-                           "force=1 changes what another client holds: it needs the role admin");
-    }
-    return true;
-}
-
-/* Is the cluster at the level of these commands? Else answered. */
-static bool level_ok(struct conn *conn, enum command_type type, const char *what)
-{
-    unsigned level = command_since((int)type);
-
-    return atomic_load(&api_loop(conn)->backend->health->level) >= level ||
-           reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
-}
-
-/* Read the layout and the zone that an acquire names, if any. */
-static bool read_of(struct conn *conn, const struct param *layout, const struct param *zone,
-                    struct worker_acquire *acquire, const struct layout_words **ret_named)
-{
     if (!layout_of(conn, layout, ret_named)) {
         return false;
     }
@@ -264,11 +241,26 @@ static bool read_of(struct conn *conn, const struct param *layout, const struct 
                            "zone=%s is not 1 to %d bytes of UTF-8 without control characters",
                            TEXT_SHOWN(zone->text, zone->len, BODY_SHOWN_BYTES), LIMIT_ZONE_BYTES);
     }
+    acquire->name = name->text;
+    acquire->name_len = (uint16_t)name->len;
+    acquire->address = address->text;
+    acquire->address_len = (uint16_t)address->len;
     acquire->bits = *ret_named != NULL ? (*ret_named)->row.layout.bits.worker_bits : 0;
     acquire->zone = zone->text;
     acquire->zone_len = (uint16_t)zone->len;
     return command_acquire_type(acquire) == COMMAND_WORKER_ACQUIRE ||
            level_ok(conn, COMMAND_WORKER_ACQUIRE_OF, "layout and zone need");
+}
+
+/* True: the request has no force=1, or may have it. Else answered. */
+static bool force_ok(struct conn *conn, const struct param *force)
+{
+    if (force->number == 1 && !gate_may(conn, ROLE_ADMIN)) {
+        audited_refuse_as(conn, 403, "force=1 needs the role admin");
+        return reply_error(conn, 403, "forbidden",
+                           "force=1 changes what another client holds: it needs the role admin");
+    }
+    return true;
 }
 
 int handle_worker_acquire(struct conn *conn)
@@ -302,20 +294,16 @@ int handle_worker_acquire(struct conn *conn)
         .floor_ms = fields[4].number,
         .window_ms = fields[2].number,
         .wall_ms = clock_wall_ms(loop->backend->clock),
-        .name = fields[0].text,
-        .name_len = (uint16_t)fields[0].len,
-        .address = fields[1].text,
-        .address_len = (uint16_t)fields[1].len,
         .client = share.client,
         .most = (uint16_t)(share.workers < UINT16_MAX ? share.workers : UINT16_MAX),
         .percent = (uint8_t)loop->api->settings->worker_percent,
         .force = force.number == 1,
     };
-    if (!texts_ok(conn, &fields[0], &fields[1]) ||
-        !read_of(conn, &fields[5], &fields[6], &acquire, &named)) {
+    if (!read_texts(conn, &fields[0], &fields[1], &fields[5], &fields[6], &acquire, &named)) {
         return ANSWERED;
     }
-    call = worker_change_new(201);
+    call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
+    call->done = 201;
     call->worker.worker_id = acquire.worker_id;
     call->worker.wall_ms = acquire.wall_ms;
     call->named = named;
@@ -348,7 +336,8 @@ int handle_worker_renew(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "worker id %llu is beyond layout %s", ull(id),
                            named->row.name);
     }
-    call = worker_change_new(200);
+    call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
+    call->done = 200;
     call->named = named;
     call->worker = (struct worker_renew){
         .worker_id = (uint32_t)id,
@@ -404,7 +393,8 @@ int handle_worker_release(struct conn *conn)
         .last_timestamp_ms = options[1].number,
         .force = options[2].number == 1,
     };
-    call = worker_change_new(204);
+    call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
+    call->done = 204;
     call->worker.worker_id = release.worker_id;
     command_put(&call->request.payload, command_release_type(release.worker_id), &release);
     return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);

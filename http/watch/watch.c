@@ -158,41 +158,39 @@ static const struct id_member *find_member(const struct id_cluster_status *statu
     return NULL;
 }
 
-static void event_member(const struct look *look, const struct id_member *before,
-                         const struct id_member *now)
-{
-    if (before == NULL) {
-        NOTE(look, EVENT_MEMBER, "node %llu is a member, as a %s", ull(now->id), now->role);
-        return;
-    }
-    if (strcmp(before->role, now->role) != 0) {
-        NOTE(look, EVENT_MEMBER, "node %llu is a %s now", ull(now->id), now->role);
-    }
-    if (strcmp(before->version, now->version) != 0 && before->version[0] != '\0') {
-        NOTE(look, EVENT_MEMBER, "node %llu runs leafd %s", ull(now->id), now->version);
-    }
-    if (strcmp(before->peer_address, now->peer_address) != 0) {
-        NOTE(look, EVENT_MEMBER, "node %llu is reached at %s", ull(now->id), now->peer_address);
-    }
-    if (before->placement.drained != now->placement.drained) {
-        NOTE(look, EVENT_MEMBER,
-             now->placement.drained ? "node %llu is drained" : "node %llu takes work again",
-             ull(now->id));
-    }
-    if (before->placement.weight != now->placement.weight) {
-        NOTE(look, EVENT_MEMBER, "node %llu has weight %u", ull(now->id), now->placement.weight);
-    }
-    if (before->reachable != now->reachable) {
-        NOTE(look, EVENT_LINK,
-             now->reachable ? "node %llu is reached" : "node %llu cannot be reached", ull(now->id));
-    }
-}
-
 static void event_members(const struct look *look, const struct id_cluster_status *before,
                           const struct id_cluster_status *now)
 {
     for (size_t i = 0; i < now->member_count; i++) {
-        event_member(look, find_member(before, now->members[i].id), &now->members[i]);
+        const struct id_member *member = &now->members[i];
+        const struct id_member *old = find_member(before, member->id);
+        unsigned long long id = member->id;
+
+        if (old == NULL) {
+            NOTE(look, EVENT_MEMBER, "node %llu is a member, as a %s", id, member->role);
+            continue;
+        }
+        if (strcmp(old->role, member->role) != 0) {
+            NOTE(look, EVENT_MEMBER, "node %llu is a %s now", id, member->role);
+        }
+        if (strcmp(old->version, member->version) != 0 && old->version[0] != '\0') {
+            NOTE(look, EVENT_MEMBER, "node %llu runs leafd %s", id, member->version);
+        }
+        if (strcmp(old->peer_address, member->peer_address) != 0) {
+            NOTE(look, EVENT_MEMBER, "node %llu is reached at %s", id, member->peer_address);
+        }
+        if (old->placement.drained != member->placement.drained) {
+            NOTE(look, EVENT_MEMBER,
+                 member->placement.drained ? "node %llu is drained" : "node %llu takes work again",
+                 id);
+        }
+        if (old->placement.weight != member->placement.weight) {
+            NOTE(look, EVENT_MEMBER, "node %llu has weight %u", id, member->placement.weight);
+        }
+        if (old->reachable != member->reachable) {
+            NOTE(look, EVENT_LINK,
+                 member->reachable ? "node %llu is reached" : "node %llu cannot be reached", id);
+        }
     }
     for (size_t i = 0; i < before->member_count; i++) {
         if (find_member(now, before->members[i].id) == NULL) {
