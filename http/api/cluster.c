@@ -481,7 +481,7 @@ int handle_cut_put(struct conn *conn)
     if (fields[1].present && tag_reason_check(fields[1].text, fields[1].len, &why) != 0) {
         return reply_error(conn, 400, "bad_request", "%s", why);
     }
-    if (!atomic_load(&api_loop(conn)->backend->health->clock_known)) {
+    if (atomic_load(&api_loop(conn)->backend->health->clock_line_ms) == ID_CLOCK_UNKNOWN) {
         return reply_error(conn, 503, "no_leader",
                            "this node has just started and does not know the cluster's time yet, "
                            "by which a cut ends; try again");

@@ -23,7 +23,7 @@ uint64_t gate_now_ms(const struct api_loop *loop)
 {
     const struct id_backend *backend = loop->backend;
 
-    return clock_wall_ms(backend->clock) - (uint64_t)atomic_load(&backend->health->clock_off_ms);
+    return id_health_now_ms(backend->health, backend->clock);
 }
 
 static inline bool is_cut(const struct conn *conn)
