@@ -215,7 +215,9 @@ bool conn_address(const struct conn *conn, struct sockaddr_storage *ret_address)
 
 bool conn_trace(const struct conn *conn, char ret_trace[HEADER_TRACE_BYTES])
 {
-    return conn->talker->trace != NULL && conn->talker->trace(conn, ret_trace);
+    const struct parser_field *field = &conn->parser.head.traceparent;
+
+    return field->count == 1 && header_trace(conn_at(conn, field->at), field->len, ret_trace);
 }
 
 void conn_identify(struct conn *conn, const char *name, size_t len,

@@ -172,7 +172,7 @@ HOT static bool http_step(struct conn *conn)
         return step_body(conn);
     }
     if (conn->state == CONN_IDLE) {
-        parser_init(&conn->parser);
+        conn->parser = (struct parser){0};
         conn_move(conn, CONN_HEAD);
     }
     switch (parser_head(&conn->parser, conn_at(conn, 0), wire_len(&conn->wire))) {
@@ -349,16 +349,6 @@ static void http_put_error(struct conn *conn, struct buf *out, const struct answ
     buf_put_u8(out, '}');
 }
 
-static bool http_trace(const struct conn *conn, char *ret_trace)
-{
-    size_t len = 0;
-    size_t count;
-    const char *value =
-        header_find(conn_at(conn, 0), conn->parser.head.len, "traceparent", &len, &count);
-
-    return value != NULL && count == 1 && header_trace(value, len, ret_trace);
-}
-
 const struct talker *http_talker(void)
 {
     static const struct talker talker = {
@@ -366,7 +356,6 @@ const struct talker *http_talker(void)
         .put = http_put,
         .put_piece = http_put_piece,
         .put_error = http_put_error,
-        .trace = http_trace,
         .starved = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
                    "Connection: close\r\nContent-Length: 0\r\n\r\n",
         .tls_required = "this address is for TLS: begin its URL with https://",

@@ -254,37 +254,27 @@ bool proxy_network(const char *text, size_t len, char ret_text[PROXY_NETWORK_BYT
     return true;
 }
 
-/* The next item of the list. 1; 0 at its end; -1: no network, and *ret_item is its text. */
-static int next_network(const char **list, struct network *ret_network, const char **ret_item)
-{
-    size_t len = strcspn(*list, ",");
-    const char *end = *list + len;
-    const char *at = text_trim(*list, &len);
-
-    if ((*list)[0] == '\0') {
-        return 0;
-    }
-    *ret_item = at;
-    *list = *end == ',' ? end + 1 : end;
-    return read_network(at, len, ret_network) && (*end != ',' || end[1] != '\0') ? 1 : -1;
-}
-
 bool proxy_is_list(const char *list, const char **ret_item)
 {
+    const char *end = list + strlen(list);
     struct network network;
-    int next;
+    size_t len;
 
-    do {
-        next = next_network(&list, &network, ret_item);
-    } while (next > 0);
-    return next == 0;
+    while (text_next(&list, end, ',', ret_item, &len)) {
+        if (!read_network(*ret_item, len, &network) || list == end) { /* nothing after a comma */
+            return false;
+        }
+    }
+    return true;
 }
 
 bool proxy_is_named(const char *list, const struct sockaddr *address)
 {
+    const char *end = list + strlen(list);
     struct in6_addr wanted;
     struct network network;
     const char *item;
+    size_t len;
 
     if (address->sa_family == AF_INET) {
         map_v4(&((const struct sockaddr_in *)(const void *)address)->sin_addr, &wanted);
@@ -293,7 +283,7 @@ bool proxy_is_named(const char *list, const struct sockaddr *address)
     } else {
         return false;
     }
-    while (next_network(&list, &network, &item) > 0) {
+    while (text_next(&list, end, ',', &item, &len) && read_network(item, len, &network)) {
         unsigned whole = network.bits / 8;
         unsigned rest = 8 - network.bits % 8;
 

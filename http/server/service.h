@@ -84,9 +84,6 @@ struct talker {
     /* Append the body of an answer that is an error. */
     void (*put_error)(struct conn *conn, struct buf *out, const struct answer_error *error);
 
-    /* As conn_trace(). NULL: no request names a trace. */
-    bool (*trace)(const struct conn *conn, char *ret_trace);
-
     const char *starved;      /* the answer to a client without a free descriptor */
     const char *tls_required; /* and to one that speaks without TLS to a TLS listener */
 } BY_NAME;
