@@ -176,6 +176,7 @@ struct conns {
     const struct http_service *service;
     void *data; /* the service's, of this loop */
     struct timers timers;
+    uint32_t limits_ms[CONN_CLOSED]; /* of the states with a deadline, but CONN_IDLE */
     bool draining;
     /* While true, each reply of HTTP is its connection's last; NULL: never. */
     const _Atomic bool *lets_go;
@@ -386,9 +387,9 @@ COLD void conn_reject(struct conn *conn, const struct parser_reject *reject);
 /* The same, for lack of room, or for a quota. limit: 0: none is named. */
 COLD void conn_refuse(struct conn *conn, enum meter_refusal refusal, uint64_t limit);
 
-/* Answer the present request, which is the header of a proxy not named in the settings; the
- * connection ends. */
-COLD void conn_is_proxied(struct conn *conn);
+/* Answer that there is a proxy's header from an address not named in the settings, or none from one
+ * that is; the connection ends. */
+COLD void conn_reject_proxy(struct conn *conn, bool is_missing);
 
 /* --- quotas --- */
 

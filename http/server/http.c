@@ -183,7 +183,7 @@ HOT static bool http_step(struct conn *conn)
         return true;
     case PARSER_REJECT:
         if (is_proxy_header(conn_at(conn, 0), wire_len(&conn->wire))) {
-            conn_is_proxied(conn);
+            conn_reject_proxy(conn, false);
         } else {
             conn_reject(conn, &conn->parser.reject);
         }

@@ -995,7 +995,7 @@ HOT static bool resp_step(struct conn *conn)
     }
     if (result == WORDS_REJECT) {
         if (conn_at(conn, 0)[0] == '\0') { /* after empty lines: a proxy's binary header */
-            conn_is_proxied(conn);
+            conn_reject_proxy(conn, false);
         } else {
             conn_reject(conn, &reject);
         }
@@ -1065,7 +1065,7 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
                            advice != NULL ? "; " : "", advice != NULL ? advice : "");
     }
     if (is_proxy_header(conn_at(conn, 0), wire_len(&conn->wire))) {
-        conn_is_proxied(conn);
+        conn_reject_proxy(conn, false);
         return ANSWERED;
     }
     if (conn_at(conn, 0)[0] != '*' && advice == NULL) {
