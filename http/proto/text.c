@@ -276,23 +276,6 @@ static bool take_digits(const char **at, const char *end, size_t digits, uint64_
     return true;
 }
 
-/* "Z" or "+01:00", which end the text, in minutes ahead of UTC. */
-static bool read_offset(const char *at, const char *end, int *ret_minutes)
-{
-    char sign = at < end ? *at++ : '\0';
-    int hours = 0;
-    int minutes = 0;
-
-    if (sign != 'Z' && sign != 'z' &&
-        ((sign != '+' && sign != '-' && sign != ' ') ||
-         !take_digits(&at, end, 2, 0, 23, ":", &hours) ||
-         !take_digits(&at, end, 2, 0, 59, "", &minutes))) {
-        return false;
-    }
-    *ret_minutes = (sign == '-' ? -1 : 1) * (hours * 60 + minutes);
-    return at == end;
-}
-
 int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms)
 {
     const char *at = text;
@@ -300,8 +283,10 @@ int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms)
     struct tm tm = {0};
     struct tm same;
     int fraction_ms = 0;
-    int minutes;
+    int hours = 0;
+    int minutes = 0;
     time_t seconds;
+    char zone;
 
     if (len <= 15 && text_parse_decimal(text, len, 0, UINT64_MAX, ret_wall_ms) == 0) {
         return *ret_wall_ms / 1000 <= LAST_SECOND ? 0 : ERR_INVALID;
@@ -324,7 +309,12 @@ int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms)
             return ERR_INVALID;
         }
     }
-    if (!read_offset(at, end, &minutes)) {
+    zone = at < end ? *at++ : '\0'; /* "Z" or "+01:00" */
+    if ((zone != 'Z' && zone != 'z' &&
+         ((zone != '+' && zone != '-' && zone != ' ') ||
+          !take_digits(&at, end, 2, 0, 23, ":", &hours) ||
+          !take_digits(&at, end, 2, 0, 59, "", &minutes))) ||
+        at != end) {
         return ERR_INVALID;
     }
     tm.tm_year -= 1900;
@@ -334,7 +324,7 @@ int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms)
     if (tm.tm_sec < 60 && same.tm_mday != tm.tm_mday) { /* there is no such day */
         return ERR_INVALID;
     }
-    seconds -= minutes * 60;
+    seconds -= (zone == '-' ? -1 : 1) * (hours * 60 + minutes) * 60;
     if (seconds < 0 || seconds > (time_t)LAST_SECOND) {
         return ERR_INVALID;
     }

@@ -519,41 +519,6 @@ bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amo
 
 /* --- resting: the deadline, kept memory, awaited events --- */
 
-/* Set the deadline of the present state, if it has one. A connection whose replies are still being
- * sent is not idle: the deadline of the write side holds. */
-HOT static void conn_set_deadline(struct conn *conn)
-{
-    struct conns *conns = conn->conns;
-    bool is_idle = conn->state == CONN_IDLE;
-    uint64_t due_ms;
-    uint64_t late_ms;
-    uint32_t limit_ms;
-
-    if ((conn->state > CONN_BODY && conn->state < CONN_LINGERING) || wire_is_full(&conn->wire) ||
-        conn->metered.put_off == &conns->meter.no_room ||
-        (is_idle && (wire_is_waiting(&conn->wire) || (conn->idle_ms == 0 && !conns->retiring)))) {
-        timer_cancel(&conns->timers, &conn->read_timer);
-        return;
-    }
-    if (is_idle && conns->retiring) {
-        /* No request since conns_retire(): a new connection has a moment for one. */
-        due_ms = conn->since_ms + LIMIT_HTTP_RETIRE_MS;
-        if (!timer_is_armed(&conn->read_timer)) {
-            timer_arm(&conns->timers, &conn->read_timer,
-                      due_ms > conns->retire_until_ms ? due_ms : conns->retire_until_ms);
-        }
-        return;
-    }
-    limit_ms = is_idle         ? conn->idle_ms
-               : conn->retired ? LIMIT_HTTP_GOODBYE_MS
-                               : conns->limits_ms[conn->state];
-    due_ms = conn->since_ms + limit_ms;
-    late_ms = is_idle ? limit_ms / IDLE_LATE_PART : 0;
-    if (conn->read_timer.due_ms < due_ms || conn->read_timer.due_ms > due_ms + late_ms) {
-        timer_arm(&conns->timers, &conn->read_timer, due_ms + late_ms);
-    }
-}
-
 /* Too much is kept. If this connection's request waits, the connection is closed without a reply,
  * since the request may be carried out or not. Else the requests with the least progress are
  * refused; a connection with untaken replies could not receive that, and is closed. */
@@ -584,11 +549,37 @@ HOT void conn_rest(struct conn *conn)
 {
     struct conns *conns = conn->conns;
     struct wire *wire = &conn->wire;
+    bool is_idle = conn->state == CONN_IDLE;
     bool has_room;
+    uint64_t due_ms;
+    uint64_t late_ms;
+    uint32_t limit_ms;
     int events;
 
     ASSERT(conn->state != CONN_CLOSED);
-    conn_set_deadline(conn);
+    /* A connection whose replies are still being sent is not idle: the deadline of the write side
+     * holds. */
+    if ((conn->state > CONN_BODY && conn->state < CONN_LINGERING) || wire_is_full(wire) ||
+        conn->metered.put_off == &conns->meter.no_room ||
+        (is_idle && (wire_is_waiting(wire) || (conn->idle_ms == 0 && !conns->retiring)))) {
+        timer_cancel(&conns->timers, &conn->read_timer);
+    } else if (is_idle && conns->retiring) {
+        /* No request since conns_retire(): a new connection has a moment for one. */
+        due_ms = conn->since_ms + LIMIT_HTTP_RETIRE_MS;
+        if (!timer_is_armed(&conn->read_timer)) {
+            timer_arm(&conns->timers, &conn->read_timer,
+                      due_ms > conns->retire_until_ms ? due_ms : conns->retire_until_ms);
+        }
+    } else {
+        limit_ms = is_idle         ? conn->idle_ms
+                   : conn->retired ? LIMIT_HTTP_GOODBYE_MS
+                                   : conns->limits_ms[conn->state];
+        due_ms = conn->since_ms + limit_ms;
+        late_ms = is_idle ? limit_ms / IDLE_LATE_PART : 0;
+        if (conn->read_timer.due_ms < due_ms || conn->read_timer.due_ms > due_ms + late_ms) {
+            timer_arm(&conns->timers, &conn->read_timer, due_ms + late_ms);
+        }
+    }
     wire_keep(wire, conns->input, conn->state != CONN_FINISHING && conn->state != CONN_LINGERING,
               uv_now(conns->uv));
     if (meter_input(&conns->meter, &conn->metered, wire, conn->state == CONN_SERVING)) {
@@ -936,13 +927,17 @@ HOT void conns_flush(struct conns *conns)
 
 /* --- what was put off --- */
 
-/* Continue the connections that were put off, one after the other, up to this turn's work. */
-COLD static void do_later(struct conns *conns)
+HOT bool conns_turn_end(struct conns *conns)
 {
     struct conn_meter *meter = &conns->meter;
-    uint64_t until_bytes = meter->work_bytes + LIMIT_HTTP_TURN_BYTES;
     struct metered *metered;
+    uint64_t until_bytes;
 
+    conns_flush(conns);
+    if (TAILQ_EMPTY(&meter->later) && TAILQ_EMPTY(&meter->no_room)) {
+        return false;
+    }
+    until_bytes = meter->work_bytes + LIMIT_HTTP_TURN_BYTES;
     /* Connections that wait for room continue, as many as one turn may serve. */
     for (unsigned i = 0; i < TURN_STEPS_MAX && !meter_output_is_full(meter) &&
                          (metered = TAILQ_FIRST(&meter->no_room)) != NULL;
@@ -972,17 +967,6 @@ COLD static void do_later(struct conns *conns)
         }
         conns_flush(conns);
     }
-}
-
-HOT bool conns_turn_end(struct conns *conns)
-{
-    struct conn_meter *meter = &conns->meter;
-
-    conns_flush(conns);
-    if (TAILQ_EMPTY(&meter->later) && TAILQ_EMPTY(&meter->no_room)) {
-        return false;
-    }
-    do_later(conns);
     return !TAILQ_EMPTY(&meter->later) ||
            (!TAILQ_EMPTY(&meter->no_room) && !meter_output_is_full(meter));
 }

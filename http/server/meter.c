@@ -462,38 +462,13 @@ static uint64_t large_of(uint64_t bytes)
     return meter_is_large(bytes) ? bytes : 0;
 }
 
-/* Room for a body that grows from one length to another. */
-static enum meter_body take_room(struct conn_meter *meter, struct http_client *client,
-                                 uint64_t from, uint64_t to)
-{
-    uint64_t before = atomic_load_explicit(&meter->body_bytes, memory_order_relaxed);
-    uint64_t more_large = large_of(to) - large_of(from);
-    uint64_t clients; /* large bytes, on all loops */
-
-    if (before + to - from > meter->bodies_max) {
-        return METER_BODY_ALL;
-    }
-    if (meter->large_bytes + more_large > meter->large_max) {
-        return METER_BODY_LARGE;
-    }
-    clients = atomic_load_explicit(&client->body_bytes, memory_order_relaxed);
-    do {
-        if (more_large > 0 && clients + more_large > meter->client_max) {
-            return METER_BODY_SHARE;
-        }
-    } while (!atomic_compare_exchange_weak_explicit(&client->body_bytes, &clients,
-                                                    clients + more_large, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    meter->large_bytes += more_large;
-    atomic_store_explicit(&meter->body_bytes, before + to - from, memory_order_relaxed);
-    return METER_BODY_OK;
-}
-
 enum meter_body meter_body(struct conn_meter *meter, struct metered *metered,
                            struct http_client *client, uint64_t more, uint64_t now_ms)
 {
     uint32_t max = atomic_load_explicit(&client->bodies_max, memory_order_relaxed);
-    enum meter_body result;
+    uint64_t all = atomic_load_explicit(&meter->body_bytes, memory_order_relaxed);
+    uint64_t clients = atomic_load_explicit(&client->body_bytes, memory_order_relaxed);
+    uint64_t more_large; /* clients: of large ones too, on all loops */
 
     if (!metered->has_body) {
         if (max > 0 && atomic_load_explicit(&client->bodies, memory_order_relaxed) >= max) {
@@ -506,10 +481,22 @@ enum meter_body meter_body(struct conn_meter *meter, struct metered *metered,
         metered->body_step_bytes = 0;
         TAILQ_INSERT_TAIL(&meter->bodies, metered, body_link);
     }
-    result = take_room(meter, client, metered->body_bytes, metered->body_bytes + more);
-    if (result != METER_BODY_OK) {
-        return result;
+    more_large = large_of(metered->body_bytes + more) - large_of(metered->body_bytes);
+    if (all + more > meter->bodies_max) {
+        return METER_BODY_ALL;
     }
+    if (meter->large_bytes + more_large > meter->large_max) {
+        return METER_BODY_LARGE;
+    }
+    do {
+        if (more_large > 0 && clients + more_large > meter->client_max) {
+            return METER_BODY_SHARE;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&client->body_bytes, &clients,
+                                                    clients + more_large, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    meter->large_bytes += more_large;
+    atomic_store_explicit(&meter->body_bytes, all + more, memory_order_relaxed);
     metered->body_bytes += more;
     if (metered->body_bytes - metered->body_step_bytes >= LIMIT_HTTP_BODY_STEP_BYTES) {
         metered->body_step_bytes = metered->body_bytes;

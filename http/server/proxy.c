@@ -30,9 +30,10 @@
 
 /* --- version 1 --- */
 
-/* The line without its CRLF, and with a NUL after it. */
-static enum proxy_step read_proxy_line(struct proxy_header *header, const char *line)
+/* One more byte has come. */
+static enum proxy_step line_step(struct proxy_header *header)
 {
+    char *line = (char *)header->bytes;
     char family[sizeof "UNKNOWN" + 1]; /* a longer word is none of those known */
     char from[INET6_ADDRSTRLEN];
     char to[INET6_ADDRSTRLEN];
@@ -43,11 +44,22 @@ static enum proxy_step read_proxy_line(struct proxy_header *header, const char *
     unsigned long port;
     bool is_v4;
     int end = 0;
-    /* One blank each: one in the format itself would stand for any number. */
-    int words =
-        sscanf(line, "PROXY%*1[ ]%8[^ ]%*1[ ]%45[^ ]%*1[ ]%45[^ ]%*1[ ]%5[0-9]%*1[ ]%5[0-9]%n",
-               family, from, to, ports[0], ports[1], &end);
+    int words;
 
+    if (header->len <= strlen(LINE_BEGIN)) {
+        return memcmp(line, LINE_BEGIN, header->len) == 0 ? PROXY_MORE : PROXY_BAD;
+    }
+    if (line[header->len - 1] != '\n') {
+        return header->len < PROXY_LINE_BYTES ? PROXY_MORE : PROXY_BAD;
+    }
+    line[header->len - 1] = '\0';
+    if (line[header->len - 2] != '\r' || strlen(line) != header->len - 1) {
+        return PROXY_BAD;
+    }
+    line[header->len - 2] = '\0';
+    /* One blank each: one in the format itself would stand for any number. */
+    words = sscanf(line, "PROXY%*1[ ]%8[^ ]%*1[ ]%45[^ ]%*1[ ]%45[^ ]%*1[ ]%5[0-9]%*1[ ]%5[0-9]%n",
+                   family, from, to, ports[0], ports[1], &end);
     if (words >= 1 && strcmp(family, "UNKNOWN") == 0) { /* whatever follows */
         return PROXY_DONE;
     }
@@ -71,24 +83,6 @@ static enum proxy_step read_proxy_line(struct proxy_header *header, const char *
         header->client.v6 = v6;
     }
     return PROXY_DONE;
-}
-
-/* One more byte has come. */
-static enum proxy_step line_step(struct proxy_header *header)
-{
-    char *line = (char *)header->bytes;
-
-    if (header->len <= strlen(LINE_BEGIN)) {
-        return memcmp(line, LINE_BEGIN, header->len) == 0 ? PROXY_MORE : PROXY_BAD;
-    }
-    if (line[header->len - 1] == '\n') {
-        if (line[header->len - 2] != '\r') {
-            return PROXY_BAD;
-        }
-        line[header->len - 2] = '\0';
-        return strlen(line) == header->len - 2 ? read_proxy_line(header, line) : PROXY_BAD;
-    }
-    return header->len < PROXY_LINE_BYTES ? PROXY_MORE : PROXY_BAD;
 }
 
 /* --- version 2 --- */

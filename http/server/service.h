@@ -18,11 +18,6 @@
 #include "src/base/container.h"
 
 #define HTTP_DEFAULT_TIMEOUT_MS 3000
-/* Low enough for a node of 512 MiB. */
-#define HTTP_DEFAULT_BODIES_BYTES (64 << 20)
-#define HTTP_DEFAULT_CLIENT_BODIES_BYTES (16 << 20)
-#define HTTP_DEFAULT_OUTPUT_BYTES (64 << 20)
-#define HTTP_DEFAULT_INPUT_BYTES (32 << 20)
 #define HTTP_DEFAULT_MIN_RATE_BYTES 1024
 
 struct buf;

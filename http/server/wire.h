@@ -14,9 +14,6 @@
  * beyond the request that is being served. `out` is plain and `sending` sealed: wire_send() seals
  * as much as the socket takes.
  *
- * The happy path: wire_read(), over TLS session_read(); wire_used() after each request, wire_send()
- * at the end of the turn, wire_keep() when the connection rests.
- *
  * Invariants: start <= end, and next is 0 or between them. Without memory (bytes is NULL) start and
  * end are 0. Places are offsets, since kept bytes move.
  *

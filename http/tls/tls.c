@@ -433,9 +433,14 @@ static int load_client(struct tls_context *context, const struct tls_files *file
     return take_certificates(context, &files->client_ca, take_client_ca, error);
 }
 
-/* Settings that are the same for every certificate. */
-static void set_protocol(SSL_CTX *ssl, struct tls *tls)
+int tls_context_make(struct tls *tls, const struct tls_files *files,
+                     struct tls_context **ret_context, struct tls_error *ret_error)
 {
+    struct tls_context *context = MUST_HAVE(calloc(1, sizeof *context));
+    SSL_CTX *ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
+    int rv;
+
+    context->ssl = ssl;
     SSL_CTX_set_security_level(ssl, SECURITY_LEVEL);
     ASSERT(SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1);
     ASSERT(SSL_CTX_set_ciphersuites(ssl, SUITES_1_3) == 1);
@@ -454,16 +459,6 @@ static void set_protocol(SSL_CTX *ssl, struct tls *tls)
     ASSERT(SSL_CTX_set_tlsext_ticket_key_evp_cb(ssl, ticket_key) == 1);
     ASSERT(SSL_CTX_set_app_data(ssl, tls) == 1);
     SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
-}
-
-int tls_context_make(struct tls *tls, const struct tls_files *files,
-                     struct tls_context **ret_context, struct tls_error *ret_error)
-{
-    struct tls_context *context = MUST_HAVE(calloc(1, sizeof *context));
-    int rv;
-
-    context->ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
-    set_protocol(context->ssl, tls);
     rv = take_certificates(context, &files->certificate, take_own, ret_error);
     if (rv == 0) {
         rv = load_key(context, &files->key, &files->certificate, ret_error);
