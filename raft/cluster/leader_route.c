@@ -265,7 +265,7 @@ static void answered(struct leader_route *route, uint64_t from, uint64_t round, 
 bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8_t *payload,
                           size_t len)
 {
-    bool leads = driver_is_leader(route->on->driver) && !route->on->stopping;
+    bool leads = driver_is_leader(route->on->driver);
     uint64_t leader = route->leader;
     struct wire_probe probe;
 

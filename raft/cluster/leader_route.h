@@ -90,7 +90,7 @@ void leader_route_on_answer(struct leader_route *route, uint64_t from, int statu
 /* Role, term or leader changed. */
 void leader_route_role_changed(struct leader_route *route);
 
-/* A FRAME_PROBE. False: malformed. A node that stops says that it does not lead. */
+/* A FRAME_PROBE. False: malformed. */
 bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8_t *payload,
                           size_t len);
 

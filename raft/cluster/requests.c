@@ -341,7 +341,7 @@ static int pass_on(struct requests *requests, uint64_t from, const struct wire_r
     struct wire_request passed = *wire;
     struct forwarded *forwarded;
 
-    if (on->stopping || leader == 0 || leader == from) {
+    if (leader == 0 || leader == from) {
         return ERR_NOT_LEADER;
     }
     if (requests->forwarder.count >= LIMIT_FORWARDED ||
@@ -980,7 +980,7 @@ void requests_turn(struct requests *requests)
 }
 
 void requests_init(struct requests *requests, const struct raft_context *on,
-                   struct membership *membership)
+                   struct membership *membership, const struct peers *peers)
 {
     const struct driver_config *config = &on->config->driver;
 
@@ -1002,7 +1002,7 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     requests->tidying.on_done = on_tidied;
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
-    requests->route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
+    requests->route = (struct leader_route){.on = on, .peers = peers, .turn.wakes = WAKE_REQUESTS};
     TAILQ_INIT(&requests->forwarder.list);
     serving_init(&requests->serving, on, &requests->serving_owner, membership);
 }

@@ -427,7 +427,7 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
     struct session_stamp stamp;
 
     /* A node that passes on a request vouches for its origin, which must be a member. */
-    if (!driver_is_leader(driver) || serving->holding || serving->on->stopping ||
+    if (!driver_is_leader(driver) || serving->holding ||
         (wire->origin != 0 && driver_member(driver, wire->origin) == NULL)) {
         return ERR_NOT_LEADER;
     }

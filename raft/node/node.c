@@ -551,7 +551,7 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
                                       .listen_address = settings->listen_address};
     int rv;
 
-    rv = net_uv_open(node->loop, &net, &node->replica.receiver, &node->net);
+    rv = net_uv_open(node->loop, &net, &node->replica.peers.receiver, &node->net);
     if (rv != 0) {
         snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s; %s",
                  net.listen_address, address_reason(rv, errno), address_hint(rv, errno));
