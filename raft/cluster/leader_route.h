@@ -71,19 +71,6 @@ uint64_t leader_route_target(const struct leader_route *route);
 /* A leader is known, or a member through which it is reached. */
 bool leader_route_is_known(const struct leader_route *route);
 
-/* True if no other member passes requests on, by current knowledge. */
-static inline bool leader_route_is_direct(const struct leader_route *route)
-{
-    return route->state == ROUTE_DIRECT;
-}
-
-/* The member through which it goes, 0: none. False while one is sought. */
-static inline bool leader_route_through(const struct leader_route *route, uint64_t *ret_member)
-{
-    *ret_member = route->forwarder;
-    return route->state != ROUTE_SOUGHT;
-}
-
 /* An answer of this status came from a node that was asked. */
 void leader_route_on_answer(struct leader_route *route, uint64_t from, int status);
 

@@ -426,7 +426,7 @@ static void turn_woken(struct replica *replica)
 {
     struct service *service = replica->context.service;
     uint32_t woken = take_woken(replica, WAKE_ALL & ~(uint32_t)WAKE_REQUESTS);
-    uint64_t through;
+    const struct leader_route *route = &replica->requests.route;
 
     if (replica->context.stopping) {
         woken &= WAKE_SEEN;
@@ -463,17 +463,17 @@ static void turn_woken(struct replica *replica)
     }
     requests_turn(&replica->requests);
     /* Is the leader reached by another route than the listener knows? */
-    if (!leader_route_through(&replica->requests.route, &through) || through == replica->through) {
+    if (route->state == ROUTE_SOUGHT || route->forwarder == replica->through) {
         return;
     }
-    replica->through = through;
-    if (through != 0) {
+    replica->through = route->forwarder;
+    if (replica->through != 0) {
         log_warn("raft", "the leader is reached through another node", "through=%llu",
-                 ull(through));
+                 ull(replica->through));
     } else {
         log_info("raft", "the leader is reached directly again", NULL);
     }
-    NOTIFY(&replica->context, route_changed, through);
+    NOTIFY(&replica->context, route_changed, replica->through);
 }
 
 /* Record the step of the turn, for reports of long turns. */

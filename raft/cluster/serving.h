@@ -122,7 +122,7 @@ void serving_init(struct serving *serving, const struct raft_context *on,
 void serving_take(struct serving *serving, struct cluster_request *request);
 
 /* The deadline of a request passed: its owner answers it. */
-void serving_abandon(struct serving *serving, struct cluster_request *request);
+void serving_abandon(struct cluster_request *request);
 
 /* Take a peer's request, its own or of a member that does not reach this node. */
 void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire);
