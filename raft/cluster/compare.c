@@ -522,27 +522,6 @@ static void count_rows(struct compare *compare)
 
 /* --- the lender's answers --- */
 
-static void compare_take_part(struct compare *compare, const struct wire_compared *compared)
-{
-    struct compare_asker *asker = &compare->asker;
-
-    if (compared->len > 0 && asker->last.len > 0 &&
-        !store_key_less(asker->last.data, asker->last.len, compared->data, compared->len)) {
-        compare_give_up(compare, "has rows that are not in order");
-        return;
-    }
-    asker->of = *compared;
-    asker->last.len = 0;
-    asker->mine.len = 0;
-    asker->sum = 0;
-    asker->count = 0;
-    asker->has_part = true;
-    buf_put(&asker->last, compared->data, compared->len);
-    asker->of.data = NULL;
-    asker->state = COMPARE_READING;
-    count_rows(compare);
-}
-
 bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
@@ -577,7 +556,21 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
         asker->state = COMPARE_APPLYING;
         driver_apply_until(compare->on->driver, compared.index);
     } else if (compared.kind == WIRE_COMPARED_PART && asker->state == COMPARE_ASKING) {
-        compare_take_part(compare, &compared);
+        if (compared.len > 0 && asker->last.len > 0 &&
+            !store_key_less(asker->last.data, asker->last.len, compared.data, compared.len)) {
+            compare_give_up(compare, "has rows that are not in order");
+            return true;
+        }
+        asker->of = compared;
+        asker->of.data = NULL;
+        asker->last.len = 0;
+        asker->mine.len = 0;
+        asker->sum = 0;
+        asker->count = 0;
+        asker->has_part = true;
+        buf_put(&asker->last, compared.data, compared.len);
+        asker->state = COMPARE_READING;
+        count_rows(compare);
     } else if (compared.kind == WIRE_COMPARED_ROWS && asker->state == COMPARE_ASKING) {
         find_row(compare, &compared);
     }

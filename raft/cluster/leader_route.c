@@ -73,20 +73,21 @@ static void seek(struct leader_route *route)
 
 /* When the oldest request, if it was sent to `peer`, has waited too long without any other
  * answer. */
-static uint64_t overdue_ms(const struct leader_route *route, const struct leader_route_load *load,
-                           uint64_t peer)
+static uint64_t overdue_ms(const struct leader_route *route, uint64_t peer)
 {
-    uint64_t since_ms = load->oldest_ms > route->heard_ms ? load->oldest_ms : route->heard_ms;
+    const struct cluster_request *oldest = TAILQ_FIRST(route->sent);
 
-    return load->oldest_to == peer ? since_ms + heartbeats_ms(route, PATIENCE_HEARTBEATS)
-                                   : TIMER_NEVER;
+    if (oldest == NULL || oldest->sent_to != peer) {
+        return TIMER_NEVER;
+    }
+    return (oldest->sent_ms > route->heard_ms ? oldest->sent_ms : route->heard_ms) +
+           heartbeats_ms(route, PATIENCE_HEARTBEATS);
 }
 
 /* When all are asked next: soon, if requests wait. */
-static uint64_t search_due_ms(const struct leader_route *route,
-                              const struct leader_route_load *load)
+static uint64_t search_due_ms(const struct leader_route *route)
 {
-    bool wanted = load->waiting || load->oldest_to != 0;
+    bool wanted = !TAILQ_EMPTY(route->waiting) || !TAILQ_EMPTY(route->sent);
     uint64_t next_ms = route->searched_ms + heartbeats_ms(route, wanted ? 1 : IDLE_HEARTBEATS);
 
     if (route->searched_ms < route->sought_ms) { /* the first time of this search */
@@ -96,11 +97,10 @@ static uint64_t search_due_ms(const struct leader_route *route,
 }
 
 /* When the member is next asked whether it still reaches the leader, or is given up. */
-static uint64_t forwarder_due_ms(const struct leader_route *route,
-                                 const struct leader_route_load *load)
+static uint64_t forwarder_due_ms(const struct leader_route *route)
 {
     uint64_t idle_ms = route->heard_ms + heartbeats_ms(route, IDLE_HEARTBEATS);
-    uint64_t overdue = overdue_ms(route, load, route->forwarder);
+    uint64_t overdue = overdue_ms(route, route->forwarder);
 
     if (route->asked_ms != 0) {
         return route->asked_ms + heartbeats_ms(route, PATIENCE_HEARTBEATS);
@@ -115,7 +115,7 @@ static uint64_t direct_due_ms(const struct leader_route *route)
                               : TIMER_NEVER;
 }
 
-void leader_route_turn(struct leader_route *route, const struct leader_route_load *load)
+void leader_route_turn(struct leader_route *route)
 {
     uint64_t now_ms = context_now_ms(route->on);
 
@@ -125,9 +125,9 @@ void leader_route_turn(struct leader_route *route, const struct leader_route_loa
     if (route->state == ROUTE_DIRECT) {
         if (route->leader == 0) {
             seek(route);
-        } else if (now_ms < overdue_ms(route, load, route->leader)) {
+        } else if (now_ms < overdue_ms(route, route->leader)) {
             route->asked_ms = 0;
-            if (load->waiting && !context_reaches(route->on, route->leader)) {
+            if (!TAILQ_EMPTY(route->waiting) && !context_reaches(route->on, route->leader)) {
                 seek(route);
             }
         } else if (route->asked_ms == 0) {
@@ -139,9 +139,9 @@ void leader_route_turn(struct leader_route *route, const struct leader_route_loa
     } else if (route->state == ROUTE_FORWARDED) {
         ASSERT(route->forwarder != 0 && route->forwarder != route->leader);
         if (!context_reaches(route->on, route->forwarder) ||
-            (route->asked_ms != 0 && now_ms >= forwarder_due_ms(route, load))) {
+            (route->asked_ms != 0 && now_ms >= forwarder_due_ms(route))) {
             seek(route);
-        } else if (now_ms >= forwarder_due_ms(route, load)) {
+        } else if (now_ms >= forwarder_due_ms(route)) {
             route->asked_ms = now_ms;
             leader_route_ask(route, route->forwarder);
         }
@@ -150,7 +150,7 @@ void leader_route_turn(struct leader_route *route, const struct leader_route_loa
             leader_route_ask(route, route->leader);
         }
     }
-    if (route->state == ROUTE_SOUGHT && now_ms >= search_due_ms(route, load)) {
+    if (route->state == ROUTE_SOUGHT && now_ms >= search_due_ms(route)) {
         route->searched_ms = now_ms;
         for (size_t i = 0; i < route->peers->count; i++) {
             leader_route_ask(route, route->peers->items[i].id);
@@ -158,7 +158,7 @@ void leader_route_turn(struct leader_route *route, const struct leader_route_loa
     }
 }
 
-void leader_route_arm(struct leader_route *route, const struct leader_route_load *load)
+void leader_route_arm(struct leader_route *route)
 {
     uint64_t next_ms = TIMER_NEVER;
     uint64_t direct_ms;
@@ -168,11 +168,11 @@ void leader_route_arm(struct leader_route *route, const struct leader_route_load
         next_ms = TIMER_NEVER;
     } else if (route->state == ROUTE_DIRECT) {
         next_ms = route->asked_ms != 0 ? route->asked_ms + heartbeats_ms(route, 1)
-                                       : overdue_ms(route, load, route->leader);
+                                       : overdue_ms(route, route->leader);
     } else if (route->state == ROUTE_SOUGHT) {
-        next_ms = search_due_ms(route, load);
+        next_ms = search_due_ms(route);
     } else {
-        next_ms = forwarder_due_ms(route, load);
+        next_ms = forwarder_due_ms(route);
         direct_ms = direct_due_ms(route);
         next_ms = direct_ms < next_ms ? direct_ms : next_ms;
     }

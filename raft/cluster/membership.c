@@ -245,6 +245,7 @@ void membership_init(struct membership *membership, const struct raft_context *o
     *membership = (struct membership){
         .on = on,
         .clocks = clocks,
+        .zone = on->config->prefer_zone != NULL ? on->config->prefer_zone : "",
         .upgrade = {.on = on, .command.wakes = WAKE_UPGRADE, .look.wakes = WAKE_UPGRADE}};
     membership->command.wakes = WAKE_MEMBERS;
     handover->limit.wakes = WAKE_MEMBERS;
@@ -291,15 +292,11 @@ static bool is_ready(const struct membership *membership, uint64_t node_id)
     return (clock_sync_serves(membership->clocks, node_id) & WIRE_SERVES_READY) != 0;
 }
 
-static bool prefers_zone(const struct raft_context *on)
+/* Is it of the preferred zone? Without one, none is. */
+static bool is_preferred(const struct membership *membership, uint64_t node_id)
 {
-    return on->config->prefer_zone != NULL && on->config->prefer_zone[0] != '\0';
-}
-
-static bool is_preferred(const struct raft_context *on, uint64_t node_id)
-{
-    return prefers_zone(on) &&
-           strcmp(state_placement(on->state, node_id).zone, on->config->prefer_zone) == 0;
+    return membership->zone[0] != '\0' &&
+           strcmp(state_placement(membership->on->state, node_id).zone, membership->zone) == 0;
 }
 
 uint64_t membership_successor(const struct membership *membership)
@@ -310,7 +307,7 @@ uint64_t membership_successor(const struct membership *membership)
     bool best_preferred = false;
 
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        bool preferred = is_preferred(on, member->id);
+        bool preferred = is_preferred(membership, member->id);
         uint64_t match = 0;
         /* Weight is for the work of clients, and does not matter here. */
         bool may_lead = member->id != on->node_id && member->role == ROLE_VOTER &&
@@ -347,12 +344,12 @@ static void handover_if_due(struct membership *membership)
         handover_begin(membership, membership_successor(membership));
     }
     if (!driver_leads(on->driver) || timer_is_armed(&handover->place_pause) ||
-        (!drained && (is_preferred(on, on->node_id) || !prefers_zone(on)))) {
+        (!drained && (is_preferred(membership, on->node_id) || membership->zone[0] == '\0'))) {
         return;
     }
     context_arm_in(on, &handover->place_pause, DRAINED_AGAIN_MS);
     to = membership_successor(membership);
-    if (to != 0 && (drained || is_preferred(on, to))) {
+    if (to != 0 && (drained || is_preferred(membership, to))) {
         if (!drained) {
             context_arm_in(on, &handover->place_pause, ZONE_AGAIN_MS);
         }

@@ -12,6 +12,7 @@
 #include "src/base/hash.h"
 #include "src/base/log.h"
 
+#define BIRTH_LOG_MS 10000 /* how often it is logged that the cluster is not born yet */
 #define JOIN_WAIT_MS 10000
 #define HEARD_MS 3000 /* a connected peer reports each second what its disk has */
 
@@ -169,27 +170,57 @@ size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_
     return count;
 }
 
-bool birth_watch_turn(struct birth_watch *watch)
+void birth_watch_turn(struct birth_watch *watch)
 {
-    const struct configuration *configuration = driver_configuration(watch->on->driver);
+    const struct raft_context *on = watch->on;
+    const struct configuration *configuration = driver_configuration(on->driver);
+    size_t members = watch->list.members.count;
     unsigned voters = configuration_voters(configuration);
     unsigned others = 0;
     struct birth_seen waits[LIMIT_NODES];
+    size_t count = birth_watch_waits(watch, waits);
+    char uid[UID_TEXT_BYTES];
     struct birth birth;
+    bool wrong = false;
+    BUF_LOCAL(text);
 
-    if (!watch->born && state_birth(watch->on->state, &birth)) {
+    if (!watch->born && state_birth(on->state, &birth)) {
         watch->born = true;
         watch->changes++;
+        timer_cancel(on->timers, &watch->told);
+        log_info("raft", "the cluster is born", "uid=%s born_ms=%llu", uid_text(&birth.uid, uid),
+                 ull(birth.wall_ms));
     }
     birth_agree_level(watch);
-    driver_hold(watch->on->driver, birth_watch_waits(watch, waits) > 0 ||
-                                       (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
+    driver_hold(on->driver, count > 0 || (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
     MEMBER_FOREACH (member, configuration) {
         others += member->role == ROLE_VOTER &&
-                  context_peer(watch->on, member->id)->birth_wait == BIRTH_WAIT_OTHER_CLUSTER;
+                  context_peer(on, member->id)->birth_wait == BIRTH_WAIT_OTHER_CLUSTER;
     }
     /* Without those of another cluster, is a majority of the voters left? */
-    return !watch->born || others == 0 || (voters - others) * 2 > voters;
+    if (watch->born && !watch->apart && others > 0 && (voters - others) * 2 <= voters) {
+        watch->apart = true;
+        NOTIFY(
+            on, failed, ERR_OTHER_BIRTH,
+            "most members belong to another cluster, which was born apart from this node's: check "
+            "cluster.members, peer.advertise and data.dir, here and there");
+    }
+    if (watch->born || (watch->changes == watch->told_changes && timer_is_armed(&watch->told))) {
+        return;
+    }
+    watch->told_changes = watch->changes;
+    context_arm_in(on, &watch->told, BIRTH_LOG_MS);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
+                   birth_wait_text(waits[i].wait));
+        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
+    }
+    if (count > 0) {
+        log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
+                 "the cluster is not born yet: all members of the first list have to meet",
+                 "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
+                 (const char *)text.data);
+    }
 }
 
 /* --- links --- */
@@ -600,7 +631,7 @@ void peers_init(struct peers *peers, const struct raft_context *on, const struct
     *peers = (struct peers){
         .on = on,
         .receiver = {.judge = peers_judge, .introduce = peers_state, .join = peers_join},
-        .births = {.on = on, .list = *list}};
+        .births = {.on = on, .list = *list, .told.wakes = WAKE_BIRTHS}};
     if (on->config->learned != NULL) {
         peers->learned = *on->config->learned;
         peers->births.learned = peers->learned.birth;

@@ -74,8 +74,11 @@ struct birth_watch {
     /* The cluster that others named to a joining node, or to one whose first entry has not arrived:
      * applies for this run. */
     struct wire_birth learned;
-    uint64_t changes; /* how often any of this changed, or a birth became known */
-    bool born;        /* as last seen */
+    uint64_t changes;      /* how often any of this changed, or a birth became known */
+    bool born;             /* as last seen */
+    bool apart;            /* most voters are of another cluster: this node ends */
+    uint64_t told_changes; /* of the last line in the log */
+    struct timer told;     /* armed: that was lately */
 };
 
 /* The first list that a store holds, if it has this node in it, after prepare_store(). */
@@ -97,10 +100,11 @@ void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_r
 /* A member refuses this node with one of these errors (any other is ignored). */
 void birth_watch_refused(struct birth_watch *watch, uint64_t peer, int err);
 
-/* Hold or release the driver. In each turn until the birth is known, since new entries end the
- * wait; then woken by a handshake or a refusal, and by what wakes all. False: too many voters are
- * of another cluster, and this node must end. */
-bool birth_watch_turn(struct birth_watch *watch) MUST_CHECK;
+/* Hold or release the driver; log each change, and from time to time that the birth waits for a
+ * node. In each turn until the birth is known, since new entries end the wait; then woken by a
+ * handshake or a refusal, and by what wakes all. Calls `failed` once if too many voters are of
+ * another cluster. */
+void birth_watch_turn(struct birth_watch *watch);
 
 /* The members that an unborn node waits for before it may stand for election, and why; 0: none. */
 size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_waits[LIMIT_NODES]);

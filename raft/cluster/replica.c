@@ -10,9 +10,8 @@
 #include "src/base/log.h"
 
 #define SNAPSHOT_MORE_BYTES (64ULL << 20) /* sessions, and rows that data.memory-bytes leaves out */
-#define BIRTH_LOG_MS 10000 /* how often it is logged that the cluster is not born yet */
-#define GIVE_BACK_MS 1000  /* how long a stop waits for the cluster to take segments back */
-#define LED_AGAIN_MAX 3    /* times that leadership is passed on again */
+#define GIVE_BACK_MS 1000 /* how long a stop waits for the cluster to take segments back */
+#define LED_AGAIN_MAX 3   /* times that leadership is passed on again */
 
 /* --- reports of the parts --- */
 
@@ -148,6 +147,8 @@ static void replica_gone_cb(struct net_receiver *receiver, uint64_t peer)
     }
 }
 
+/* This node has forgotten votes, or entries that it acknowledged. The directory is marked first,
+ * since each start would make it look less like an older one (driver_mark_older()). */
 static void marked_cb(void *data)
 {
     struct replica *replica = data;
@@ -155,13 +156,6 @@ static void marked_cb(void *data)
     NOTIFY(&replica->context, failed, ERR_STALE,
            "the data directory is an older copy than the cluster has seen of this node (was it "
            "restored from a backup?): put the newest back, or join under a new id");
-}
-
-/* This node has forgotten votes, or entries that it acknowledged. Mark the directory, since each
- * start would make it look less like an older one; then `failed` comes, with ERR_STALE. */
-static void replica_mark_older(struct replica *replica)
-{
-    driver_mark_older(&replica->driver, marked_cb, replica);
 }
 
 static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int err,
@@ -200,7 +194,7 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
         NOTIFY(&replica->context, failed, ERR_NEWER, text);
     }
     if (err == ERR_STALE) {
-        replica_mark_older(replica);
+        driver_mark_older(&replica->driver, marked_cb, replica);
     }
     birth_watch_refused(&replica->peers.births, peer, err);
     if (err == ERR_REMOVED) {
@@ -210,54 +204,6 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
 }
 
 /* --- start --- */
-
-/* Check the clusters of this node and the others. Log each change, and from time to time that the
- * birth waits for a node. */
-static void turn_births(struct replica *replica)
-{
-    struct birth_watch *births = &replica->peers.births;
-    size_t members = births->list.members.count;
-    struct birth_seen waits[LIMIT_NODES];
-    char uid[UID_TEXT_BYTES];
-    struct birth birth;
-    bool wrong = false;
-    BUF_LOCAL(text);
-    size_t count;
-
-    if (!birth_watch_turn(births) && !replica->apart) {
-        replica->apart = true;
-        NOTIFY(
-            &replica->context, failed, ERR_OTHER_BIRTH,
-            "most members belong to another cluster, which was born apart from this node's: check "
-            "cluster.members, peer.advertise and data.dir, here and there");
-    }
-    if (births->born) {
-        if (!replica->born_told && state_birth(replica->state, &birth)) {
-            log_info("raft", "the cluster is born", "uid=%s born_ms=%llu",
-                     uid_text(&birth.uid, uid), ull(birth.wall_ms));
-        }
-        replica->born_told = true;
-        timer_cancel(&replica->timers, &replica->births_told);
-        return;
-    }
-    if (births->changes == replica->told_births && timer_is_armed(&replica->births_told)) {
-        return;
-    }
-    replica->told_births = births->changes;
-    context_arm_in(&replica->context, &replica->births_told, BIRTH_LOG_MS);
-    count = birth_watch_waits(births, waits);
-    for (size_t i = 0; i < count; i++) {
-        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
-                   birth_wait_text(waits[i].wait));
-        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
-    }
-    if (count > 0) {
-        log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
-                 "the cluster is not born yet: all members of the first list have to meet",
-                 "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
-                 (const char *)text.data);
-    }
-}
 
 /* Requests, links and the membership; lower parts first. */
 static void start_parts(struct replica *replica, const struct birth_list *list)
@@ -275,12 +221,6 @@ static void start_parts(struct replica *replica, const struct birth_list *list)
     receiver->refused = replica_refused_cb;
     announce_init(&replica->announce, on, &replica->requests.route);
     compare_init(&replica->compare, on);
-}
-
-static void follow_members(struct replica *replica)
-{
-    peers_turn(&replica->peers);
-    clock_check_members(&replica->clock_sync.check, driver_configuration(&replica->driver)->count);
 }
 
 static const struct driver_observer observes = {.applied = on_applied,
@@ -308,7 +248,6 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     replica->config = *config;
     replica->state = parts->state;
     replica->observer = observes;
-    replica->births_told.wakes = WAKE_BIRTHS;
     birth_list_read(loaded, config->driver.node_id, config->cluster_id, parts->service, &list);
     replica->config.driver.birth.list_digest = list.digest;
     /* The state machine distinguishes the commands of this node's incarnations by this number
@@ -351,8 +290,9 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     if (rv != 0) {
         return rv;
     }
-    turn_births(replica);
-    follow_members(replica);
+    birth_watch_turn(&replica->peers.births);
+    peers_turn(&replica->peers);
+    clock_check_members(&replica->clock_sync.check, driver_configuration(&replica->driver)->count);
     parts->service->ops->started(parts->service);
     return 0;
 }
@@ -380,7 +320,7 @@ static void turn_self_check(struct replica *replica)
         log_line(LOG_LEVEL_ERROR, "raft", "the cluster knows a later start of this node",
                  "incarnation=%llu known=%llu", ull(replica->config.driver.incarnation),
                  ull(later_start));
-        replica_mark_older(replica);
+        driver_mark_older(&replica->driver, marked_cb, replica);
     }
 }
 
@@ -393,7 +333,8 @@ static void turn_members(struct replica *replica)
     bool holding;
     bool no_room;
 
-    follow_members(replica);
+    peers_turn(&replica->peers);
+    clock_check_members(&replica->clock_sync.check, driver_configuration(&replica->driver)->count);
     /* The node has the log of the others: from now on an empty log is a loss. */
     if (replica->joiner_incarnation != 0 && driver_applied(&replica->driver)->conf_index > 0) {
         prepare_member_record(replica->joiner_incarnation, &record);
@@ -432,7 +373,7 @@ static void turn_woken(struct replica *replica)
         woken &= WAKE_SEEN;
     }
     if (woken & WAKE_BIRTHS) {
-        turn_births(replica);
+        birth_watch_turn(&replica->peers.births);
     }
     if (woken & WAKE_BARRIER) {
         barrier_turn(&replica->requests);
@@ -506,7 +447,7 @@ static bool turn(struct replica *replica)
     replica_step(replica, "events");
     driver_take_events(driver);
     if (take_woken(replica, WAKE_BIRTHS)) {
-        turn_births(replica); /* before the driver stands for election */
+        birth_watch_turn(&replica->peers.births); /* before the driver stands for election */
     }
     replica_step(replica, "applying entries");
     more = driver_turn(driver);
@@ -633,14 +574,6 @@ void replica_drain(struct replica *replica)
     replica->context.service->ops->drain(replica->context.service);
     replica->hands_over = true;
     context_wake(&replica->context, WAKE_ALL);
-}
-
-void replica_end(struct replica *replica, uint32_t grace_ms)
-{
-    ASSERT(replica->phase == REPLICA_RUNNING);
-    replica->phase = REPLICA_GIVING;
-    replica->grace_until_ms = context_now_ms(&replica->context) + grace_ms;
-    replica_drain(replica);
 }
 
 /* --- turns, and when the next one is due --- */

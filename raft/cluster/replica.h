@@ -61,18 +61,14 @@ struct replica {
     struct loop_clock clock;
     struct clock_sync clock_sync;
     struct compare compare;
-    uint64_t seen_applied;    /* applied index when the parts were last woken */
-    uint64_t seen_alarms;     /* of trust.h */
-    bool seen_low;            /* the disk was low then */
-    uint64_t logged_leader;   /* by the last line of the log about it */
-    uint64_t logged_term;     /* of that leader */
-    uint64_t through;         /* and the member that it is reached through, or 0 */
-    uint64_t told_births;     /* changes of the birth watch */
-    struct timer births_told; /* armed: a birth that does not come was logged lately */
-    bool born_told;
-    bool apart;          /* the listener was informed that its cluster has no majority */
-    bool draining;       /* leadership is handed over because the node stops */
-    bool removed;        /* the listener was informed that this node was removed */
+    uint64_t seen_applied;  /* applied index when the parts were last woken */
+    uint64_t seen_alarms;   /* of trust.h */
+    bool seen_low;          /* the disk was low then */
+    uint64_t logged_leader; /* by the last line of the log about it */
+    uint64_t logged_term;   /* of that leader */
+    uint64_t through;       /* and the member that it is reached through, or 0 */
+    bool draining;          /* leadership is handed over because the node stops */
+    bool removed;           /* the listener was informed that this node was removed */
     uint64_t superseded; /* by this later start of this node, which the log knows; 0: it is not */
     /* the stop */
     enum replica_phase phase;
@@ -113,12 +109,10 @@ bool replica_turn(struct replica *replica);
 uint64_t replica_next_ms(const struct replica *replica);
 
 /* Begin to drain: the service is informed, and leadership is handed to another node, while requests
- * are still served; replica.drained says when. Idempotent. */
+ * are still served; replica.drained says when. Idempotent. With phase GIVING it is a stop: once it
+ * is drained, or at grace_until_ms, new and pending requests get ERR_SHUTTING_DOWN, and the disk
+ * finishes; replica.phase has the progress. */
 void replica_drain(struct replica *replica);
-
-/* Stop: leadership is handed over (waiting at most grace_ms), then new and pending requests get
- * ERR_SHUTTING_DOWN, and the disk finishes; replica.phase has the progress. */
-void replica_end(struct replica *replica, uint32_t grace_ms);
 
 /* --- steps of a stop, for the simulation --- */
 

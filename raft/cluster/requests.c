@@ -177,7 +177,7 @@ static void on_given_back(struct serving_owner *owner, struct cluster_request *r
 static void requests_give_up(struct requests *requests, struct cluster_request *request, int status)
 {
     if (request->work != NULL) {
-        serving_abandon(request);
+        serving_abandon(request->work);
     } else {
         leave_list(requests, request);
     }
@@ -390,25 +390,6 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 
 /* --- routing --- */
 
-/* A command is numbered and stamped when it is first sent, and keeps that stamp when it is
- * repeated. False: the session has no room now. */
-static bool has_stamp(struct requests *requests, struct cluster_request *request)
-{
-    struct session_stamp stamp;
-
-    if (request->kind == CLUSTER_REQUEST_QUERY || request->kind == CLUSTER_REQUEST_LEADER ||
-        request->stamped || request->once || request->lowest != 0) {
-        return true;
-    }
-    if (request->seq == 0 && !session_take(&requests->session, &request->seq)) {
-        return false;
-    }
-    stamp = session_stamp(&requests->session, request->seq);
-    request->lowest = stamp.lowest;
-    session_stamp_put(&request->payload, &stamp);
-    return true;
-}
-
 static bool forward(struct requests *requests, struct cluster_request *request, uint64_t target)
 {
     enum frame_type type = requests->route.state == ROUTE_FORWARDED ? FRAME_FORWARD : FRAME_REQUEST;
@@ -440,6 +421,7 @@ static void send_waiting(struct requests *requests)
     bool here = target == requests->on->node_id;
     struct cluster_request *request;
     struct cluster_request *next;
+    struct session_stamp stamp;
 
     ASSERT(!requests->on->stopping);
     if (target == 0 || timer_is_armed(&requests->send_pause) ||
@@ -448,8 +430,16 @@ static void send_waiting(struct requests *requests)
     }
     for (request = TAILQ_FIRST(&requests->waiting); request != NULL; request = next) {
         next = TAILQ_NEXT(request, link);
-        if (!has_stamp(requests, request)) {
-            continue; /* there is room once a request under way is over */
+        /* A change is numbered and stamped when it is first sent, and keeps that stamp when it is
+         * repeated. */
+        if (request->kind != CLUSTER_REQUEST_QUERY && request->kind != CLUSTER_REQUEST_LEADER &&
+            !request->stamped && !request->once && request->lowest == 0) {
+            if (request->seq == 0 && !session_take(&requests->session, &request->seq)) {
+                continue; /* there is room once a request under way is over */
+            }
+            stamp = session_stamp(&requests->session, request->seq);
+            request->lowest = stamp.lowest;
+            session_stamp_put(&request->payload, &stamp);
         }
         if (here) {
             leave_list(requests, request);
@@ -605,11 +595,6 @@ static void member_request_finish(struct membership_request *request, int status
     free(request);
 }
 
-static void on_number_used(struct cluster_request *asking)
-{
-    member_request_finish(CONTAINER(asking, struct membership_request, asking), asking->status);
-}
-
 static void on_asked(struct cluster_request *asking)
 {
     struct membership_request *request = CONTAINER(asking, struct membership_request, asking);
@@ -617,6 +602,10 @@ static void on_asked(struct cluster_request *asking)
     uint64_t again_ms = context_now_ms(requests->on) + AGAIN_MS;
     int status = asking->status;
 
+    if (asking->kind == CLUSTER_REQUEST_COMMAND) { /* its number is used */
+        member_request_finish(request, status);
+        return;
+    }
     if (status == 0) {
         status = member_answer_decode(asking->reply.data, asking->reply.len, &request->answer);
         request->answered = status == 0;
@@ -629,7 +618,6 @@ static void on_asked(struct cluster_request *asking)
         cluster_command_put(&asking->payload, COMMAND_NOOP, NULL);
         asking->kind = CLUSTER_REQUEST_COMMAND;
         asking->keeps_seq = false;
-        asking->done = on_number_used;
         requests_take(requests, asking);
         return;
     }
@@ -898,27 +886,16 @@ void requests_submit(struct requests *requests, struct cluster_request *request)
     }
 }
 
-static struct leader_route_load load_of(const struct requests *requests)
-{
-    const struct cluster_request *oldest = TAILQ_FIRST(&requests->sent);
-
-    return (struct leader_route_load){.waiting = !TAILQ_EMPTY(&requests->waiting),
-                                      .oldest_to = oldest != NULL ? oldest->sent_to : 0,
-                                      .oldest_ms = oldest != NULL ? oldest->sent_ms : 0};
-}
-
 void requests_turn(struct requests *requests)
 {
     struct buf payload = BUF_INIT;
     struct cluster_request *request;
-    struct leader_route_load load;
 
     if (!requests->on->stopping && context_now_ms(requests->on) >= tidy_at_ms(requests)) {
         cluster_command_put(&payload, COMMAND_NOOP, NULL);
         node_command_send(&requests->tidying, requests->on, &payload, false);
     }
-    load = load_of(requests);
-    leader_route_turn(&requests->route, &load);
+    leader_route_turn(&requests->route);
     if (requests->route_seen != requests->route.changes) {
         follow_route(requests);
     }
@@ -934,8 +911,7 @@ void requests_turn(struct requests *requests)
                    TAILQ_EMPTY(&requests->waiting) ? TIMER_NEVER
                                                    : context_now_ms(requests->on) + SEND_AGAIN_MS);
     serving_turn(&requests->serving);
-    load = load_of(requests);
-    leader_route_arm(&requests->route, &load);
+    leader_route_arm(&requests->route);
     context_arm_at(requests->on, &requests->tidy, tidy_at_ms(requests));
 }
 
@@ -962,7 +938,11 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     requests->tidying.on_done = on_tidied;
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
-    requests->route = (struct leader_route){.on = on, .peers = peers, .turn.wakes = WAKE_REQUESTS};
+    requests->route = (struct leader_route){.on = on,
+                                            .peers = peers,
+                                            .waiting = &requests->waiting,
+                                            .sent = &requests->sent,
+                                            .turn.wakes = WAKE_REQUESTS};
     TAILQ_INIT(&requests->forwarder.list);
     serving_init(&requests->serving, on, &requests->serving_owner, membership);
 }

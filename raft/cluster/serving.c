@@ -307,9 +307,10 @@ static void give_back(struct work *work)
     serving->owner->given_back(serving->owner, local);
 }
 
-/* No request waits for it any more. An entry in the log stays there. */
-static void abandon(struct work *work)
+void serving_abandon(void *of)
 {
+    struct work *work = of;
+
     if (work->local != NULL) {
         work->local->work = NULL;
     }
@@ -320,15 +321,10 @@ static void abandon(struct work *work)
     }
 }
 
-void serving_abandon(struct cluster_request *request)
-{
-    abandon(request->work);
-}
-
 static void serving_deadline_cb(struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    abandon(CONTAINER(timer, struct work, deadline));
+    serving_abandon(CONTAINER(timer, struct work, deadline));
 }
 
 static struct work *work_new(struct serving *serving, enum wire_request_kind kind,
@@ -738,32 +734,11 @@ void serving_answer(struct serving *serving)
     }
 }
 
-/* Append the commands that wait. */
-static void submit_todo(struct serving *serving)
-{
-    struct work *work = TAILQ_LAST(&serving->todo, work_list);
-    struct work *before;
-
-    /* Admit the new ones: those already admitted are first. */
-    for (; work != NULL && !work->admitted; work = before) {
-        before = TAILQ_PREV(work, work_list, link);
-        admit(serving, work);
-    }
-    while (serving->no_room && ((work = TAILQ_FIRST(&serving->todo)) != NULL ||
-                                (work = TAILQ_FIRST(&serving->large)) != NULL)) {
-        serving_finish(work, ERR_DISK_FULL, 0, NULL, 0);
-    }
-    while (!TAILQ_EMPTY(&serving->todo) &&
-           submit_some(serving, &serving->todo, LIMIT_ENTRIES_PER_FRAME)) {
-        continue;
-    }
-    submit_large(serving);
-}
-
 void serving_turn(struct serving *serving)
 {
     const struct driver *driver = serving->on->driver;
     struct work *work = TAILQ_FIRST(&serving->large_done);
+    struct work *before;
 
     if (work != NULL && !driver->halted && work->waited) {
         serving_finish(work, 0, work->index, work->kept.data, work->kept.len);
@@ -771,7 +746,21 @@ void serving_turn(struct serving *serving)
         work->waited = true;
     }
     if (driver_leads(driver) && !serving->holding) { /* R1 */
-        submit_todo(serving);
+        /* Admit the new commands: those already admitted are first. */
+        for (work = TAILQ_LAST(&serving->todo, work_list); work != NULL && !work->admitted;
+             work = before) {
+            before = TAILQ_PREV(work, work_list, link);
+            admit(serving, work);
+        }
+        while (serving->no_room && ((work = TAILQ_FIRST(&serving->todo)) != NULL ||
+                                    (work = TAILQ_FIRST(&serving->large)) != NULL)) {
+            serving_finish(work, ERR_DISK_FULL, 0, NULL, 0);
+        }
+        while (!TAILQ_EMPTY(&serving->todo) &&
+               submit_some(serving, &serving->todo, LIMIT_ENTRIES_PER_FRAME)) {
+            continue;
+        }
+        submit_large(serving);
         begin_round(serving);
         end_rounds(serving); /* a sole voter needs no answers */
     }

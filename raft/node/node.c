@@ -699,8 +699,10 @@ void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), voi
 {
     node->stop_cb = cb;
     node->stop_data = data;
-    replica_end(&node->replica, grace_ms);
-    node_turn(node);
+    ASSERT(node->replica.phase == REPLICA_RUNNING);
+    node->replica.phase = REPLICA_GIVING;
+    node->replica.grace_until_ms = now_ms_of(node) + grace_ms;
+    node_drain(node);
 }
 
 void node_free(struct node *node)
