@@ -149,7 +149,7 @@ void health_update(struct health *health)
     const struct raft_context *on = health->of.on;
     struct lease_status lease;
     struct fsm_usage usage;
-    uint64_t through;
+    const struct leader_route *route = &health->of.replica->requests.route;
 
     lease_status(health->of.lease, &lease);
     SEE(health, snowflake_refusal, lease.refusal);
@@ -170,9 +170,9 @@ void health_update(struct health *health)
     update_members(health);
     update_held(health);
     update_burnt(health);
-    SEE(health, leader_known, leader_route_is_known(&health->of.replica->requests.route));
-    if (leader_route_through(&health->of.replica->requests.route, &through)) {
-        SEE(health, leader_through, through);
+    SEE(health, leader_known, leader_route_is_known(route));
+    if (route->state != ROUTE_SOUGHT) { /* as before while one is sought */
+        SEE(health, leader_through, route->forwarder);
     }
 }
 
