@@ -73,7 +73,9 @@ static void recall_new(struct fsm_recalls *recalls, struct fsm_row *row,
 
     ASSERT(nodes->count <= LIMIT_SEGMENT_HOLDERS && recalls->count < LIMIT_RECALLS);
     recall->row = row;
-    node_set_copy(&recall->nodes, nodes);
+    for (size_t i = 0; i < nodes->count; i++) {
+        (void)node_set_add(&recall->nodes, nodes->ids[i]);
+    }
     twin = RB_INSERT(fsm_recall_tree, &recalls->tree, recall);
     ASSERT(twin == NULL);
     recalls->count++;
@@ -121,7 +123,8 @@ bool fsm_holder_add(struct fsm_recalls *recalls, uint64_t node_id)
     if (recalls->holders.count == LIMIT_SEGMENT_HOLDERS) {
         return false;
     }
-    return node_set_add_row(&recalls->holders, recalls->journal, FSM_TABLE_HOLDERS, node_id);
+    return node_set_change_row(&recalls->holders, recalls->journal, FSM_TABLE_HOLDERS, node_id,
+                               true);
 }
 
 void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id)
@@ -129,7 +132,8 @@ void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id)
     struct fsm_recall *recall;
     struct fsm_recall *next;
 
-    if (!node_set_remove_row(&recalls->holders, recalls->journal, FSM_TABLE_HOLDERS, node_id)) {
+    if (!node_set_change_row(&recalls->holders, recalls->journal, FSM_TABLE_HOLDERS, node_id,
+                             false)) {
         return;
     }
     RB_FOREACH_SAFE(recall, fsm_recall_tree, &recalls->tree, next)

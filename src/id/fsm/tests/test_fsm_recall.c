@@ -357,7 +357,7 @@ static void test_holders_at_their_limit(void **state)
         assert_int_equal(id_apply_grant_to(a, node, "order", 1).status, 0);
     }
     fsm_state(a->fsm)->journal.changes = &changes; /* else there is no room for another node's */
-    sessions_removed(&fsm_state(a->fsm)->sessions, 1);
+    sessions_removed(fsm_state(a->fsm), 1);
     fsm_state(a->fsm)->journal.changes = NULL;
     id_apply_keep(a, &changes);
     result = id_apply_grant_to(a, LIMIT_SEGMENT_HOLDERS + 1, "order", 1);
