@@ -14,7 +14,7 @@
 #include "src/base/zone.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
-#include "src/id/fsm/fsm_settings.h"
+#include "src/id/fsm/fsm.h"
 #include "src/state/state_tables.h"
 #include "src/state/journal.h"
 
