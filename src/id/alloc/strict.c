@@ -212,18 +212,6 @@ static int pick_compare(const void *a, const void *b)
     return x->arrival < y->arrival ? -1 : x->arrival > y->arrival;
 }
 
-/* Group the requests by tag, so that the state machine writes each row once; within a tag the order
- * of arrival stays. Requests already in order, as those of one tag always are, are not sorted. */
-static void picks_sort(struct pick *picks, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++) {
-        if (pick_compare(&picks[i - 1], &picks[i]) > 0) {
-            qsort(picks, count, sizeof *picks, pick_compare);
-            return;
-        }
-    }
-}
-
 /* True if the request got no ids now and may get some later: it is sent again. It changes lanes if
  * its tag is in the other mode without segments. */
 static bool strict_ask_again(struct strict *strict, struct cluster_request *request,
@@ -302,6 +290,7 @@ static void strict_pack(struct batcher *batcher, struct batch *batch,
     uint64_t latest_ms = 0;
     uint64_t until_ms;
     uint32_t picked = 0;
+    uint32_t sorted = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         struct cluster_request *request = CONTAINER(items[i], struct cluster_request, item);
@@ -319,7 +308,16 @@ static void strict_pack(struct batcher *batcher, struct batch *batch,
                 strict->period(strict->period_data, pick->item.name, pick->item.name_len);
         }
     }
-    picks_sort(strict->picks, picked);
+    /* Group the requests by tag, so that the state machine writes each row once; within a tag the
+     * order of arrival stays. Requests already in order, as those of one tag always are, are not
+     * sorted. */
+    while (sorted + 1 < picked &&
+           pick_compare(&strict->picks[sorted], &strict->picks[sorted + 1]) <= 0) {
+        sorted++;
+    }
+    if (sorted + 1 < picked) {
+        qsort(strict->picks, picked, sizeof *strict->picks, pick_compare);
+    }
     command_put(&batch->request.payload, COMMAND_STRICT, &head);
     for (uint32_t i = 0; i < picked; i++) {
         const struct pick *pick = &strict->picks[i];
