@@ -53,7 +53,7 @@ struct server {
     struct http_build build;
     struct certificate certificate;
     struct buf libraries; /* of build */
-    struct sandbox sandbox;
+    bool has_calls;       /* the first stage of the sandbox of calls is in force */
     struct reload reload;
     struct reload_keys keys;     /* a part of it */
     struct http_reloads reloads; /* its counts */
@@ -134,7 +134,7 @@ static uint32_t grace_left_ms(const struct server *server)
 /* HTTP has no connection left, or did not start. */
 static void stop_node(struct server *server)
 {
-    if (listeners_are_open(&server->listeners)) {
+    if (server->listeners.count > 0) {
         log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
         node_backend_set_waker(&server->backend, NULL);
     }
@@ -275,21 +275,6 @@ static enum exit_code open_store(struct server *server)
     return EXIT_CODE_STOPPED;
 }
 
-static enum exit_code begin_sandbox(struct server *server)
-{
-    return sandbox_begin(&server->sandbox, server->config) == 0 ? EXIT_CODE_STOPPED
-                                                                : EXIT_CODE_CONFIG;
-}
-
-/* All is open: files and listeners. The files that a reload reads are where reading is allowed. */
-static enum exit_code complete_sandbox(struct server *server)
-{
-    if (server->node == NULL) {
-        return EXIT_CODE_STOPPED;
-    }
-    return sandbox_complete(&server->sandbox) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
-}
-
 /* The cluster says that this node's data is lost. Does the node come back under another id? */
 static bool returns_under_new_id(const struct server *server)
 {
@@ -349,9 +334,6 @@ static enum exit_code start_http(struct server *server)
 {
     int err;
 
-    if (server->node == NULL) {
-        return EXIT_CODE_STOPPED;
-    }
     node_backend_open(&server->backend, &server->ids, server->node);
     err = listeners_open(&server->listeners, server->config, server->certificate.tls,
                          &server->build, &server->backend.base, &server->files);
@@ -512,15 +494,28 @@ static bool bound_clients(const struct config *config, struct files_split *ret_f
 
 static enum exit_code server_up(struct server *server)
 {
-    static enum exit_code (*const steps[])(struct server *) = {
-        server_load_certificate, open_store, begin_sandbox, start_node, start_http,
-        complete_sandbox};
-    enum exit_code code = EXIT_CODE_STOPPED;
+    const struct config *config = server->config;
+    enum exit_code code = server_load_certificate(server);
 
-    for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
-        code = steps[i](server);
+    if (code == EXIT_CODE_STOPPED) {
+        code = open_store(server);
     }
-    if (listeners_are_open(&server->listeners) && code == EXIT_CODE_STOPPED) {
+    if (code == EXIT_CODE_STOPPED && sandbox_begin(config, &server->has_calls) != 0) {
+        code = EXIT_CODE_CONFIG;
+    }
+    if (code == EXIT_CODE_STOPPED) {
+        code = start_node(server);
+    }
+    if (code == EXIT_CODE_STOPPED && server->node != NULL) {
+        code = start_http(server);
+    }
+    /* All is open: files and listeners. The files that a reload reads are where reading is
+     * allowed. */
+    if (code == EXIT_CODE_STOPPED && server->node != NULL && server->has_calls &&
+        sandbox_complete(config) != 0) {
+        code = EXIT_CODE_CONFIG;
+    }
+    if (server->listeners.count > 0 && code == EXIT_CODE_STOPPED) {
         server_move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
         supervisor_ready(&server->supervisor, &server->backend.base);

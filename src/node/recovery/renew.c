@@ -80,20 +80,6 @@ static uint64_t times_capped(uint64_t a, uint64_t b)
     return b != 0 && a > TAG_MAX_ID_END / b ? TAG_MAX_ID_END : a * b;
 }
 
-/* Numbers of the largest segment. With a cover_s segments follow the pace, and the default max_step
- * is far above them: a raise by it would use up a tag with a max. */
-static uint64_t largest_segment(const struct saved_row *row, const struct tag_row *tag)
-{
-    uint64_t most = (uint64_t)tag->max_step * increment_of(tag->increment);
-    uint64_t least = (uint64_t)TAG_DEFAULT_MAX_STEP * increment_of(tag->increment);
-    double paced = (double)row->grew * tag->cover_s * 1000 / (double)row->span_ms;
-
-    if (tag->cover_s == 0 || most < least || paced >= (double)most) {
-        return most;
-    }
-    return paced > (double)least ? (uint64_t)paced : least;
-}
-
 bool renew_raise(const struct raise *raise, const struct saved_row *row, const struct tag_row *tag,
                  uint64_t *ret_numbers)
 {
@@ -104,8 +90,15 @@ bool renew_raise(const struct raise *raise, const struct saved_row *row, const s
     if (raise->by_time && known) { /* even an idle tag may have been granted some segments */
         double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
         uint64_t by = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
-        uint64_t segment = largest_segment(row, tag);
+        /* Numbers of the largest segment. With a cover_s segments follow the pace, and the default
+         * max_step is far above them: a raise by it would use up a tag with a max. */
+        uint64_t segment = (uint64_t)tag->max_step * increment_of(tag->increment);
+        uint64_t least = (uint64_t)TAG_DEFAULT_MAX_STEP * increment_of(tag->increment);
+        double paced = (double)row->grew * tag->cover_s * 1000 / (double)row->span_ms;
 
+        if (tag->cover_s > 0 && segment >= least && paced < (double)segment) {
+            segment = paced > (double)least ? (uint64_t)paced : least;
+        }
         by_time = times_capped(by > segment ? by : segment, raise->factor);
     }
     *ret_numbers = by_ids > by_time ? by_ids : by_time;
@@ -217,20 +210,6 @@ static struct saved_row growth_in_period(const struct renewing *renewing,
     return of;
 }
 
-/* Numbers that the tag may have taken of the period, bounded by the period's age. A tag observed
- * only briefly may still use up its period. */
-static uint64_t numbers_of_time(const struct raise *raise, const struct saved_row *growth,
-                                const struct shape *shape, const struct moment *now)
-{
-    uint64_t time_ms = raise->time_ms < now->elapsed_ms ? raise->time_ms : now->elapsed_ms;
-    double even = (double)shape->numbers * (double)time_ms / (double)now->length_ms;
-    double grown = (double)growth->grew * (double)time_ms / (double)growth->span_ms + 1;
-    double numbers = grown * (double)raise->factor;
-
-    numbers = numbers > even ? numbers : even;
-    return numbers < (double)shape->numbers ? (uint64_t)numbers + 1 : shape->numbers;
-}
-
 /* The raise in numbers of the present period, of which `left` remain: the larger one, unless it
  * takes all of them and the raise by time needs fewer. */
 static int raise_in_period(struct renewing *renewing, const struct saved_row *row,
@@ -240,9 +219,18 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
     const struct raise *raise = &renewing->options->raise;
     struct saved_row growth = growth_in_period(renewing, row, shape, tag->max_id);
     bool by_time = raise->by_time && growth.span_ms >= SPAN_MIN_MS;
-    uint64_t of_time = by_time ? numbers_of_time(raise, &growth, shape, now) : 0;
     uint64_t of_ids = raise->by_ids ? raise->ids : 0;
+    uint64_t of_time = 0;
 
+    if (by_time) { /* bounded by the period's age; one observed only briefly may still be used up */
+        uint64_t time_ms = raise->time_ms < now->elapsed_ms ? raise->time_ms : now->elapsed_ms;
+        double even = (double)shape->numbers * (double)time_ms / (double)now->length_ms;
+        double grown = (double)growth.grew * (double)time_ms / (double)growth.span_ms + 1;
+        double numbers = grown * (double)raise->factor;
+
+        numbers = numbers > even ? numbers : even;
+        of_time = numbers < (double)shape->numbers ? (uint64_t)numbers + 1 : shape->numbers;
+    }
     if (!by_time && !raise->by_ids) {
         return raise_of(renewing, row, tag, ret_numbers);
     }
