@@ -33,10 +33,10 @@ static void certificate_log(const struct tls_context *context)
              log_quote((const char *)text.data, text.len, quoted, sizeof quoted));
 }
 
-int certificate_start(struct certificate *certificate, const struct config *config,
-                      struct config_error *ret_error)
+int certificate_start(struct certificate *certificate, const struct config *config)
 {
     struct tls_context *context;
+    struct config_error error;
     struct tls *tls;
     int rv;
 
@@ -45,8 +45,11 @@ int certificate_start(struct certificate *certificate, const struct config *conf
         return 0;
     }
     tls = tls_new(clock_system());
-    rv = tls_files_load(config, tls, &context, ret_error);
+    rv = tls_files_load(config, tls, &context, &error);
     if (rv != 0) {
+        log_error("app", "the certificate cannot be used",
+                  "reason=%s hint=\"--check-config reads the files, too\"",
+                  LOG_QUOTED(error.text, LIMIT_PATH_BYTES + 77));
         tls_free(tls);
         return rv;
     }

@@ -47,9 +47,9 @@ struct certificate {
     struct tls_context *next; /* prepared; owned; NULL: none */
 };
 
-/* 0, also where the settings name no certificate; or ERR_INVALID. */
-int certificate_start(struct certificate *certificate, const struct config *config,
-                      struct config_error *ret_error) MUST_CHECK;
+/* 0, also where the settings name no certificate; or ERR_INVALID, logged: the settings were checked
+ * already, but the files may have changed since. */
+int certificate_start(struct certificate *certificate, const struct config *config) MUST_CHECK;
 
 /* All listeners must be closed. */
 void certificate_end(struct certificate *certificate);

@@ -12,11 +12,6 @@
 #define TEXT_BYTES 1500 /* of changes in a line of the log; the rest is cut */
 #define VALUE_BYTES 128
 
-void reload_init(struct reload *reload, const struct config *started, struct http_reloads *counts)
-{
-    *reload = (struct reload){.started = started, .counts = counts};
-}
-
 void reload_add(struct reload *reload, const struct reload_part *part, void *data)
 {
     ASSERT(reload->part_count < RELOAD_PARTS_MAX);

@@ -200,21 +200,6 @@ static void server_down(struct server *server, const char *why)
 
 /* --- the start --- */
 
-/* The settings were checked already; the files may have changed since. */
-static enum exit_code server_load_certificate(struct server *server)
-{
-    struct config_error error;
-
-    if (certificate_start(&server->certificate, server->config, &error) != 0) {
-        log_error("app", "the certificate cannot be used",
-                  "reason=%s hint=\"--check-config reads the files, too\"",
-                  LOG_QUOTED(error.text, QUOTED_BYTES));
-        return EXIT_CODE_CONFIG;
-    }
-    reload_add(&server->reload, &certificate_reload_part, &server->certificate);
-    return EXIT_CODE_STOPPED;
-}
-
 /* Data written to deleted files is lost when the process ends. */
 static void watch_cb(uv_timer_t *timer)
 {
@@ -438,7 +423,7 @@ static void server_init(struct server *server, const struct config *config)
     server->build.libraries = buf_text(&server->libraries);
     ASSERT(uv_loop_init(&server->loop) == 0);
     server->build.reloads = &server->reloads;
-    reload_init(&server->reload, config, &server->reloads);
+    server->reload = (struct reload){.started = config, .counts = &server->reloads};
     server->keys.node = &server->node;
     server->keys.counts = &server->reloads;
     reload_add(&server->reload, &reload_keys_part, &server->keys);
@@ -495,9 +480,11 @@ static bool bound_clients(const struct config *config, struct files_split *ret_f
 static enum exit_code server_up(struct server *server)
 {
     const struct config *config = server->config;
-    enum exit_code code = server_load_certificate(server);
+    enum exit_code code =
+        certificate_start(&server->certificate, config) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
 
     if (code == EXIT_CODE_STOPPED) {
+        reload_add(&server->reload, &certificate_reload_part, &server->certificate);
         code = open_store(server);
     }
     if (code == EXIT_CODE_STOPPED && sandbox_begin(config, &server->has_calls) != 0) {

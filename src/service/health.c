@@ -55,20 +55,6 @@ static void update_held(struct health *health)
     SEE(health, segments_held, held);
 }
 
-static void update_burnt(struct health *health)
-{
-    const struct allocator_counts *held = allocator_counts(health->of.allocator);
-    const struct window_counts *windows = windows_counts(health->of.windows);
-
-    SEE(health, burnt[ID_BURN_GENERATION],
-        held->burnt[ID_BURN_GENERATION] + windows->burnt_generation);
-    SEE(health, burnt[ID_BURN_LATE], held->burnt[ID_BURN_LATE]);
-    SEE(health, burnt[ID_BURN_STOP], held->burnt[ID_BURN_STOP] + windows->burnt_stop);
-    SEE(health, burnt[ID_BURN_STRICT], strict_burnt(health->of.strict));
-    SEE(health, burnt[ID_BURN_WINDOW], windows->burnt_window);
-    SEE(health, given_back, held->returned + windows->returned);
-}
-
 /* The birth, and until then the nodes that it waits for; checked only when there is news. */
 static void update_birth(struct health *health)
 {
@@ -117,6 +103,8 @@ void health_update(struct health *health)
     const struct member_change *change = state_member_change(on->state);
     const struct configuration *conf = driver_configuration(on->driver);
     const struct leader_route *route = &health->of.replica->requests.route;
+    const struct allocator_counts *segments = allocator_counts(health->of.allocator);
+    const struct window_counts *windows = windows_counts(health->of.windows);
     struct lease_status lease;
     struct fsm_usage usage;
     uint64_t through;
@@ -147,7 +135,13 @@ void health_update(struct health *health)
     SEE(health, level, state_level(on->state));
     SEE(health, level_able, state_levels(on->state).max);
     update_held(health);
-    update_burnt(health);
+    SEE(health, burnt[ID_BURN_GENERATION],
+        segments->burnt[ID_BURN_GENERATION] + windows->burnt_generation);
+    SEE(health, burnt[ID_BURN_LATE], segments->burnt[ID_BURN_LATE]);
+    SEE(health, burnt[ID_BURN_STOP], segments->burnt[ID_BURN_STOP] + windows->burnt_stop);
+    SEE(health, burnt[ID_BURN_STRICT], strict_counts(health->of.strict)->burnt);
+    SEE(health, burnt[ID_BURN_WINDOW], windows->burnt_window);
+    SEE(health, given_back, segments->returned + windows->returned);
     SEE(health, leader_known, leader_route_is_known(route));
     if (leader_route_through(route, &through)) {
         SEE(health, leader_through, through);
@@ -155,27 +149,6 @@ void health_update(struct health *health)
 }
 
 /* --- figures --- */
-
-static void look_requests(const struct health *health, struct id_figures *now)
-{
-    const struct allocator_counts *counts = allocator_counts(health->of.allocator);
-    const struct window_counts *windows = windows_counts(health->of.windows);
-    const struct rounds *rounds = &health->of.replica->requests.serving.round;
-
-    now->requests_pending = health->of.replica->requests.count;
-    now->refills_in_flight = counts->in_flight;
-    now->ids_granted = counts->granted;
-    now->covers_short = allocator_usage(health->of.allocator)->short_count;
-    now->windows = windows->open;
-    now->window_ids = windows->left;
-    now->window_entries = windows->entries;
-    now->window_waits = windows->waits;
-    now->rounds_confirmed = rounds->confirmed_count;
-    now->rounds_abandoned = rounds->abandoned_count;
-    histogram_add(&now->refill, &counts->took);
-    histogram_add(&now->strict, strict_took(health->of.strict));
-    fsm_worker_counts(health->of.context->fsm, &now->workers, &now->worker_names_shared);
-}
 
 static void look_member(const struct health *health, const struct conf_member *from,
                         struct id_member_figures *member)
@@ -267,6 +240,9 @@ void health_measure(struct health *health)
     const struct raft_context *on = health->of.on;
     const struct driver *driver = on->driver;
     const struct configuration *conf = driver_configuration(driver);
+    const struct allocator_counts *segments = allocator_counts(health->of.allocator);
+    const struct window_counts *windows = windows_counts(health->of.windows);
+    const struct rounds *rounds = &health->of.replica->requests.serving.round;
     struct disk_figures disk;
     struct id_figures now;
 
@@ -284,7 +260,19 @@ void health_measure(struct health *health)
     now.snapshots_sent = driver->transfers.sent;
     now.snapshots_received = driver->counts.installs;
     now.compactions = driver->counts.compactions;
-    look_requests(health, &now);
+    now.requests_pending = health->of.replica->requests.count;
+    now.refills_in_flight = segments->in_flight;
+    now.ids_granted = segments->granted;
+    now.covers_short = allocator_usage(health->of.allocator)->short_count;
+    now.windows = windows->open;
+    now.window_ids = windows->left;
+    now.window_entries = windows->entries;
+    now.window_waits = windows->waits;
+    now.rounds_confirmed = rounds->confirmed_count;
+    now.rounds_abandoned = rounds->abandoned_count;
+    histogram_add(&now.refill, &segments->took);
+    histogram_add(&now.strict, &strict_counts(health->of.strict)->took);
+    fsm_worker_counts(health->of.context->fsm, &now.workers, &now.worker_names_shared);
     if (on->disk->ops->figures != NULL) {
         on->disk->ops->figures(on->disk, &disk);
         now.disk = (struct id_disk_figures){.map_bytes = disk.space.map_bytes,

@@ -549,24 +549,6 @@ static void on_started(struct service *base)
 
 /* --- turns --- */
 
-/* The keys that the table may hold, by the settings, but no more than at present once the memory of
- * the state is used up; and how many of these one client. Each batch carries both, so that apply
- * need not know of memory. */
-static void limit_keys(struct id_service *service)
-{
-    uint32_t limit = service->config.strict_keys;
-    uint64_t share = (uint64_t)limit * service->config.key_percent / 100;
-    uint64_t memory_bytes = service->context.on->config->memory_bytes;
-    struct fsm_usage usage;
-
-    fsm_usage(service->context.fsm, &usage);
-    if (memory_bytes > 0 && state_memory(service->context.on->state) >= memory_bytes &&
-        usage.keys < limit) {
-        limit = usage.keys > 0 ? (uint32_t)usage.keys : 1;
-    }
-    strict_limit_keys(service->strict, limit, share > 0 ? (uint32_t)share : 1);
-}
-
 /* Log once when snowflake ids are first refused, are refused for another reason, or are served
  * again; and who holds the worker id that the settings fix, or why this node may not have it. */
 static void log_refusal(struct id_service *service)
@@ -617,6 +599,10 @@ static void on_turn(struct service *base, uint32_t woken)
     struct id_service *service = service_of(base);
     const struct replica *replica = service->replica;
     const struct cuts *cuts = state_cuts(replica->state);
+    uint64_t memory_bytes = replica->config.memory_bytes;
+    uint32_t key_limit = service->config.strict_keys;
+    uint64_t key_share = (uint64_t)key_limit * service->config.key_percent / 100;
+    struct fsm_usage usage;
     bool leader_known = leader_route_is_known(&replica->requests.route);
 
     if (announce_is_registered(&replica->announce)) {
@@ -640,7 +626,15 @@ static void on_turn(struct service *base, uint32_t woken)
     }
     if (woken & WAKE_STRICT) {
         dates_turn(&service->dates);
-        limit_keys(service);
+        /* The keys that the table may hold, by the settings, but no more than at present once the
+         * memory of the state is used up; and how many of these one client. Each batch carries
+         * both, so that apply need not know of memory. */
+        fsm_usage(service->context.fsm, &usage);
+        if (memory_bytes > 0 && state_memory(replica->state) >= memory_bytes &&
+            usage.keys < key_limit) {
+            key_limit = usage.keys > 0 ? (uint32_t)usage.keys : 1;
+        }
+        strict_limit_keys(service->strict, key_limit, key_share > 0 ? (uint32_t)key_share : 1);
         strict_turn(service->strict, leader_known);
     }
     health_update(&service->health);

@@ -312,33 +312,6 @@ int prefetch_resume(struct prefetch *prefetch, unsigned number, const void *byte
 
 /* --- fetching --- */
 
-/* Fetch as many as the rate allows by now. */
-static void fetch_some(struct prefetch *prefetch, uint64_t now_ms, uint64_t time_ms)
-{
-    uint64_t passed_ms = now_ms > prefetch->fetch_began_ms ? now_ms - prefetch->fetch_began_ms : 0;
-    uint64_t allowed = passed_ms * prefetch->config.rate_per_s / 1000 + 1;
-
-    for (unsigned n = 0; n < FETCHES_PER_TURN && prefetch->order_at < prefetch->order_count &&
-                         prefetch->fetched < allowed;
-         n++) {
-        struct prefetch_entry *entry = prefetch->order[prefetch->order_at++];
-
-        /* A tag that is in use by now was fetched by its users. */
-        if (entry->tag == NULL && !entry_is_old(entry, time_ms)) {
-            prefetch->fetched++;
-            prefetch->ops.fetch(prefetch->ops.data, entry->name, entry->name_len);
-        }
-    }
-    if (prefetch->order_at == prefetch->order_count) {
-        order_end(prefetch);
-        return;
-    }
-    timer_arm(prefetch->timers, &prefetch->fetch,
-              prefetch->fetch_began_ms +
-                  (prefetch->fetched * 1000 + prefetch->config.rate_per_s - 1) /
-                      prefetch->config.rate_per_s);
-}
-
 /* --- public functions --- */
 
 static void prefetch_arm(struct prefetch *prefetch, struct timer *timer, uint64_t ms)
@@ -419,8 +392,27 @@ void prefetch_turn(struct prefetch *prefetch, uint64_t time_ms, bool ready)
         prefetch->order = prefetch->count > 0 ? ranked(prefetch) : NULL;
         prefetch->order_count = prefetch->count;
     }
-    if (ready && prefetch->order != NULL) {
-        fetch_some(prefetch, now_ms, time_ms);
+    if (ready && prefetch->order != NULL) { /* fetch as many as the rate allows by now */
+        uint64_t began_ms = prefetch->fetch_began_ms;
+        uint64_t rate = prefetch->config.rate_per_s;
+        uint64_t allowed = (now_ms > began_ms ? now_ms - began_ms : 0) * rate / 1000 + 1;
+
+        for (unsigned n = 0; n < FETCHES_PER_TURN && prefetch->order_at < prefetch->order_count &&
+                             prefetch->fetched < allowed;
+             n++) {
+            entry = prefetch->order[prefetch->order_at++];
+            /* A tag that is in use by now was fetched by its users. */
+            if (entry->tag == NULL && !entry_is_old(entry, time_ms)) {
+                prefetch->fetched++;
+                prefetch->ops.fetch(prefetch->ops.data, entry->name, entry->name_len);
+            }
+        }
+        if (prefetch->order_at == prefetch->order_count) {
+            order_end(prefetch);
+        } else {
+            timer_arm(prefetch->timers, &prefetch->fetch,
+                      began_ms + (prefetch->fetched * 1000 + rate - 1) / rate);
+        }
     }
     if (!timer_is_armed(&prefetch->save)) {
         prefetch_arm(prefetch, &prefetch->save, PREFETCH_SAVE_MS);

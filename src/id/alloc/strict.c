@@ -61,8 +61,7 @@ struct strict {
     bool leader_known;
     TAILQ_HEAD(, cluster_request) have_ids; /* in the reply, waiting for the key of their texts */
     size_t held;                            /* all unanswered requests: <= LIMIT_STRICT_WAITING */
-    uint64_t burnt;
-    struct histogram took;
+    struct strict_counts counts;
     struct pick picks[LIMIT_STRICT_ITEMS]; /* while a batch is packed */
     struct lane lanes[LANES];
 };
@@ -70,32 +69,13 @@ struct strict {
 #define LANE_FOREACH(lane, strict)                                                                 \
     for (struct lane *lane = (strict)->lanes; lane < (strict)->lanes + LANES; lane++)
 
-/* 0 if the request can be accepted. */
-static int strict_check(const struct strict *strict, struct cluster_request *request)
-{
-    struct strict_item item;
-    int rv = strict_item_decode(request->payload.data, request->payload.len, &item);
-
-    request->keyed = rv == 0 && item.key_len > 0;
-    if (strict->stopped) {
-        return ERR_SHUTTING_DOWN;
-    }
-    if (rv == 0 && (item.name_len < 1 || item.name_len > LIMIT_TAG_NAME_BYTES)) {
-        return ERR_INVALID; /* a batch must stay within LIMIT_ENTRY_BYTES */
-    }
-    if (rv == 0 && strict->held >= LIMIT_STRICT_WAITING) {
-        return ERR_OVERLOADED;
-    }
-    return rv;
-}
-
 /* Answer a request that is in no queue any more. */
 static void strict_finish(struct strict *strict, struct cluster_request *request, int status)
 {
     ASSERT(strict->held > 0);
     strict->held--;
     timer_cancel(strict->timers, &request->deadline);
-    histogram_note(&strict->took, clock_now_us(strict->clock) - request->began_us, 1);
+    histogram_note(&strict->counts.took, clock_now_us(strict->clock) - request->began_us, 1);
     if (status == 0) {
         allocator_answered(strict->allocator, request);
     }
@@ -115,7 +95,7 @@ static void lose_ids(struct strict *strict, struct cluster_request *request)
     struct strict_item item;
 
     ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
-    strict->burnt += request->keyed ? 0 : item.count;
+    strict->counts.burnt += request->keyed ? 0 : item.count;
     request->reply.len = 0;
 }
 
@@ -181,11 +161,20 @@ static void strict_due_cb(struct timer *timer, uint64_t now_ms)
 
 void strict_submit(struct strict *strict, struct cluster_request *request)
 {
-    int refused = strict_check(strict, request);
+    struct strict_item item;
+    int refused = strict_item_decode(request->payload.data, request->payload.len, &item);
     uint64_t now_ms = clock_now_ms(strict->clock);
 
     ASSERT(request->kind == ID_REQUEST_STRICT);
+    request->keyed = refused == 0 && item.key_len > 0;
     request->reply.len = 0;
+    if (strict->stopped) {
+        refused = ERR_SHUTTING_DOWN;
+    } else if (refused == 0 && (item.name_len < 1 || item.name_len > LIMIT_TAG_NAME_BYTES)) {
+        refused = ERR_INVALID; /* a batch must stay within LIMIT_ENTRY_BYTES */
+    } else if (refused == 0 && strict->held >= LIMIT_STRICT_WAITING) {
+        refused = ERR_OVERLOADED;
+    }
     if (refused != 0) {
         answers_put(strict->answers, request, refused);
         return;
@@ -253,7 +242,7 @@ static void strict_settle(struct batcher *batcher, struct batch_item *item, uint
     if (item == NULL) {
         bool lost = err == 0 && said->status == 0 && !said->replayed && !(note & NOTE_KEYED);
 
-        strict->burnt += lost ? count : 0;
+        strict->counts.burnt += lost ? count : 0;
         return;
     }
     request = CONTAINER(item, struct cluster_request, item);
@@ -365,14 +354,9 @@ void strict_stop(struct strict *strict)
     }
 }
 
-const struct histogram *strict_took(const struct strict *strict)
+const struct strict_counts *strict_counts(const struct strict *strict)
 {
-    return &strict->took;
-}
-
-uint64_t strict_burnt(const struct strict *strict)
-{
-    return strict->burnt;
+    return &strict->counts;
 }
 
 /* --- begin and end --- */

@@ -241,39 +241,32 @@ static void slot_fence(struct lease_slot *slot)
 }
 
 /* A row from this node's state machine or a result: perhaps older than the known one. */
-static void row_seen(struct lease_slot *slot, const struct worker_row *row)
-{
-    if (!slot_holds(slot)) {
-        /* Before any acquire of this incarnation: a row that an earlier incarnation acquired and
-         * could not record. It cannot have used that row; if the log knows a use, this is another
-         * disk. */
-        if (slot->state == LEASE_NONE && row_is_own(slot, row) && !slot->acquiring &&
-            !slot->recorded && !slot->writing && row_reported_ms(row) == 0) {
-            row_take(slot, row);
-        }
-        return;
-    }
-    if (row->id != slot->held.worker_id || row->epoch < slot->held.epoch) {
-        return;
-    }
-    if (row->epoch > slot->held.epoch || !row_is_own(slot, row)) {
-        slot_fence(slot);
-        return;
-    }
-    /* The same epoch: its window may have grown. */
-    slot->last_timestamp_ms = later(slot->last_timestamp_ms, row_reported_ms(row));
-    if (row->granted_until_ms > slot->held.until_ms) {
-        slot->held.until_ms = row->granted_until_ms;
-        if (slot->state == LEASE_SERVING) {
-            snowflake_extend(slot->generator, slot->held.mark_ms, slot->held.until_ms);
-        }
-    }
-}
-
 void lease_worker_changed(struct lease *lease, const struct worker_row *row)
 {
     for (unsigned k = 0; k < lease->count && !lease->stopped; k++) {
-        row_seen(&lease->slots[k], row);
+        struct lease_slot *slot = &lease->slots[k];
+
+        if (!slot_holds(slot)) {
+            /* Before any acquire of this incarnation: a row that an earlier incarnation acquired
+             * and could not record. It cannot have used that row; if the log knows a use, this is
+             * another disk. */
+            if (slot->state == LEASE_NONE && row_is_own(slot, row) && !slot->acquiring &&
+                !slot->recorded && !slot->writing && row_reported_ms(row) == 0) {
+                row_take(slot, row);
+            }
+        } else if (row->id != slot->held.worker_id || row->epoch < slot->held.epoch) {
+            continue;
+        } else if (row->epoch > slot->held.epoch || !row_is_own(slot, row)) {
+            slot_fence(slot);
+        } else { /* the same epoch: its window may have grown */
+            bool has_grown = row->granted_until_ms > slot->held.until_ms;
+
+            slot->last_timestamp_ms = later(slot->last_timestamp_ms, row_reported_ms(row));
+            slot->held.until_ms = later(slot->held.until_ms, row->granted_until_ms);
+            if (has_grown && slot->state == LEASE_SERVING) {
+                snowflake_extend(slot->generator, slot->held.mark_ms, slot->held.until_ms);
+            }
+        }
     }
 }
 

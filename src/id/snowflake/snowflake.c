@@ -264,16 +264,6 @@ slot_claim(const struct snowflake *snowflake, const struct snowflake_slot *slot,
     return ERR_NO_WORKER_ID;
 }
 
-HOT static int own_slot_claim(struct snowflake *snowflake, uint32_t k, uint32_t count,
-                              uint64_t random, struct segment_range *ret_range, bool *ret_lapsed)
-{
-    struct snowflake_slot *slot = &snowflake->slots[k];
-    const struct named_layout own = named_layout_of(&snowflake->layout);
-
-    return slot_claim(snowflake, slot, &own, true, &slot->word, &slot->start, count, random,
-                      ret_range, ret_lapsed);
-}
-
 /* Of two errors of a slot the one that will end sooner by itself. */
 static int briefer_error(int a, int b)
 {
@@ -320,8 +310,10 @@ HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t cou
     }
     slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
     for (uint32_t i = 0; i < slots && err != 0; i++) {
-        int slot_err = own_slot_claim(snowflake, (hint % slots + i) % slots, count, random,
-                                      ret_range, &lapsed);
+        const struct named_layout own = named_layout_of(&snowflake->layout);
+        struct snowflake_slot *slot = &snowflake->slots[(hint % slots + i) % slots];
+        int slot_err = slot_claim(snowflake, slot, &own, true, &slot->word, &slot->start, count,
+                                  random, ret_range, &lapsed);
 
         err = slot_err == 0 ? 0 : briefer_error(err, slot_err);
     }

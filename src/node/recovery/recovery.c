@@ -354,24 +354,6 @@ static void put_backup(const struct saved *saved, uint64_t now_ms, struct buf *o
     }
 }
 
-static void put_checked_file(const struct saved *saved, uint64_t now_ms, struct buf *out)
-{
-    size_t tags = 0;
-    size_t measured = 0;
-
-    for (size_t i = 0; i < saved->count; i++) {
-        if (saved->rows[i].key[0] == FSM_TABLE_TAGS) {
-            tags++;
-            measured += saved->rows[i].span_ms > 0;
-        }
-    }
-    put_backup(saved, now_ms, out);
-    buf_printf(out,
-               "%zu rows, %zu of them tags (deleted ones too), of %zu of which is known how "
-               "fast they grew.\n",
-               saved->count, tags, measured);
-}
-
 static void put_source(const struct options *options, const struct saved *saved,
                        const struct renewed *renewed, uint64_t now_ms, struct buf *out)
 {
@@ -804,6 +786,8 @@ static int recover_or_restore(const struct options *options)
     const char *about = restores ? options->file : options->from_dir; /* of errors */
     struct renewed renewed;
     struct saved saved;
+    size_t tags = 0;
+    size_t measured = 0;
     int err = restores ? read_backup(options->file, &saved, &error)
                        : read_survivor(options->from_dir, true, &saved, &error);
 
@@ -817,7 +801,17 @@ static int recover_or_restore(const struct options *options)
         return recovery_refuse(options, err, about, error.text);
     }
     if (options->check) {
-        put_checked_file(&saved, now_ms, &text);
+        for (size_t i = 0; i < saved.count; i++) {
+            if (saved.rows[i].key[0] == FSM_TABLE_TAGS) {
+                tags++;
+                measured += saved.rows[i].span_ms > 0;
+            }
+        }
+        put_backup(&saved, now_ms, &text);
+        buf_printf(&text,
+                   "%zu rows, %zu of them tags (deleted ones too), of %zu of which is known how "
+                   "fast they grew.\n",
+                   saved.count, tags, measured);
         err = print_and_free(&text);
     } else {
         err = renew(&saved, &options->renew, now_ms, &renewed, &error);
