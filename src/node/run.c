@@ -64,11 +64,6 @@ struct server {
     bool reloads_later;          /* a reload was asked for before the node serves */
 };
 
-static uint32_t at_most_ms(uint32_t ms, uint32_t most_ms)
-{
-    return ms < most_ms ? ms : most_ms;
-}
-
 static uint64_t now_ms(void)
 {
     return clock_now_ms(clock_system());
@@ -160,12 +155,14 @@ static void handover_look_cb(uv_timer_t *timer)
     uint64_t ready_ms = server->began_ms + server->config->shutdown.delay_ms;
     /* A node that can take over does so within one or two round trips; after two election timeouts
      * none will. */
-    uint32_t bound_ms = at_most_ms(2 * server->config->node.replica.driver.election_ms,
-                                   server->config->shutdown.grace_ms);
+    uint32_t bound_ms = 2 * server->config->node.replica.driver.election_ms;
     bool gone = node_drained(server->node);
     uint64_t now = now_ms();
 
     ASSERT(server->phase == HANDOVER);
+    if (bound_ms > server->config->shutdown.grace_ms) {
+        bound_ms = server->config->shutdown.grace_ms;
+    }
     if (now < ready_ms || (!gone && now < ready_ms + bound_ms)) {
         return;
     }
@@ -182,8 +179,9 @@ static void server_down(struct server *server, const char *why)
     const struct config *config = server->config;
     /* Idle connections are closed over this time, so that a client that uses one occasionally gets
      * a last reply before. */
-    uint32_t retire_ms = at_most_ms(config->shutdown.grace_ms / 2, LIMIT_HTTP_RETIRE_MS);
+    uint32_t retire_ms = config->shutdown.grace_ms / 2;
 
+    retire_ms = retire_ms < LIMIT_HTTP_RETIRE_MS ? retire_ms : LIMIT_HTTP_RETIRE_MS;
     retire_ms = retire_ms > config->shutdown.delay_ms ? retire_ms : config->shutdown.delay_ms;
     signals_stop_now(&server->signals);
     supervisor_stopping(&server->supervisor);

@@ -142,13 +142,6 @@ static struct window *find_or_make(struct windows *windows, const char *name, si
     return window;
 }
 
-static void want(struct windows *windows, struct window *window)
-{
-    if (window->want.where == BATCH_IDLE) {
-        batcher_add(&windows->wants, &window->want, 0);
-    }
-}
-
 /* --- taking --- */
 
 /* A batch that is being checked. */
@@ -237,6 +230,8 @@ static void look_end(struct look *look)
     struct window *window;
 
     while ((window = SLIST_FIRST(&look->touched)) != NULL) {
+        bool wanted = false;
+
         SLIST_REMOVE_HEAD(&look->touched, touched);
         window->is_touched = false;
         if (window->asked == 0) {
@@ -248,9 +243,7 @@ static void look_end(struct look *look)
             window->taken += window->asked;
             windows->counts.taken += window->asked;
             windows->counts.left -= window->asked;
-            if (left_of(window) < window->size / 2) {
-                want(windows, window);
-            }
+            wanted = left_of(window) < window->size / 2;
             TAILQ_REMOVE(&windows->uses, window, use);
             TAILQ_INSERT_TAIL(&windows->uses, window, use);
         } else if (window->asked > left_of(window) || window->term != look->terms.now ||
@@ -263,7 +256,10 @@ static void look_end(struct look *look)
              * together; the largest batch still gets all of its ids at once. */
             most = most > row->max_step ? most : row->max_step;
             window->need = together < most ? together : most;
-            want(windows, window);
+            wanted = true;
+        }
+        if (wanted && window->want.where == BATCH_IDLE) {
+            batcher_add(&windows->wants, &window->want, 0);
         }
     }
     windows->counts.waits += look->is_short;

@@ -188,16 +188,6 @@ static uint64_t row_reported_ms(const struct worker_row *row)
     return row->last_timestamp_ms > row->granted_from_ms ? row->last_timestamp_ms : 0;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void row_take(struct lease_slot *slot, const struct worker_row *row)
 {
     struct lease *lease = slot->lease;
@@ -214,10 +204,10 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
         const struct lease_slot *other = &lease->slots[k];
 
         if (other->recorded && other->durable.worker_id == row->id) {
-            slot->start_ms = later(slot->start_ms, other->durable.mark_ms);
+            slot->start_ms = later_of(slot->start_ms, other->durable.mark_ms);
         }
     }
-    slot->held.from_ms = earlier(slot->start_ms, slot->held.until_ms);
+    slot->held.from_ms = earlier_of(slot->start_ms, slot->held.until_ms);
     slot->acquiring = false;
     slot->skewed = false;
     slot->next_ask_ms = clock_now_ms(lease->clock) + lease->config.renew_ms;
@@ -261,8 +251,8 @@ void lease_worker_changed(struct lease *lease, const struct worker_row *row)
         } else { /* the same epoch: its window may have grown */
             bool has_grown = row->granted_until_ms > slot->held.until_ms;
 
-            slot->last_timestamp_ms = later(slot->last_timestamp_ms, row_reported_ms(row));
-            slot->held.until_ms = later(slot->held.until_ms, row->granted_until_ms);
+            slot->last_timestamp_ms = later_of(slot->last_timestamp_ms, row_reported_ms(row));
+            slot->held.until_ms = later_of(slot->held.until_ms, row->granted_until_ms);
             if (has_grown && slot->state == LEASE_SERVING) {
                 snowflake_extend(slot->generator, slot->held.mark_ms, slot->held.until_ms);
             }
@@ -280,7 +270,7 @@ static void slot_publish(struct lease_slot *slot)
     struct lease *lease = slot->lease;
     struct snowflake *snowflake = lease->snowflake;
     uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
-    uint64_t start_ms = later(slot->start_ms, slot->last_timestamp_ms);
+    uint64_t start_ms = later_of(slot->start_ms, slot->last_timestamp_ms);
     bool is_lost = slot->held.worker_id >> snowflake->layout.worker_bits != 0;
 
     ASSERT(slot->state == LEASE_RECORDED && same_grant(&slot->held, &slot->durable));
@@ -306,7 +296,7 @@ static void slot_publish(struct lease_slot *slot)
      * a wrong time. */
     for (uint32_t i = 0; i < count; i++) {
         if (snowflake->slots[i].worker == slot->held.worker_id) {
-            start_ms = later(start_ms, snowflake_last_used_ms(snowflake, &snowflake->slots[i]));
+            start_ms = later_of(start_ms, snowflake_last_used_ms(snowflake, &snowflake->slots[i]));
         }
     }
     slot->generator = snowflake_add(snowflake, slot->held.worker_id, start_ms, slot->held.mark_ms,
@@ -367,13 +357,13 @@ static void slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark,
                   (wanted || last_used_ms(slot) > slot->used_ms);
     until_is_due = serves && record.until_ms - slot->durable.until_ms > config->window_ms / 2;
     if (slot->state == LEASE_RECORDING || mark_is_due) {
-        record.mark_ms = later(record.mark_ms, record.from_ms);
+        record.mark_ms = later_of(record.mark_ms, record.from_ms);
         ASSERT(record.mark_ms <= record.until_ms);
         /* It does not pass time that cannot be stamped: not with an unfit clock, nor beyond the
          * window's end. */
         if (may_mark && wall_ms < record.until_ms) {
-            record.mark_ms =
-                later(record.mark_ms, earlier(wall_ms + config->mark_lead_ms, record.until_ms));
+            record.mark_ms = later_of(record.mark_ms,
+                                      earlier_of(wall_ms + config->mark_lead_ms, record.until_ms));
         }
     }
     if (slot->state != LEASE_RECORDING && record.mark_ms == slot->held.mark_ms && !until_is_due) {

@@ -39,21 +39,23 @@ static void *member_of(struct options *options, const struct flag *flag)
     return (char *)options + flag->at;
 }
 
-static int read_number(const struct flag *flag, const char *value, uint64_t *ret_number,
-                       struct config_error *ret_error)
+static int set_number(struct options *options, const struct flag *flag, const char *value,
+                      struct config_error *ret_error)
 {
-    if (text_parse_decimal(value, strlen(value), flag->min, flag->max, ret_number) != 0) {
+    uint64_t *number = member_of(options, flag);
+
+    if (number == options->lost) { /* the first of several */
+        if (options->lost_count == LIMIT_NODES) {
+            return config_fail(ret_error, "%s: given more than %d times", flag->name, LIMIT_NODES);
+        }
+        number += options->lost_count++;
+    }
+    if (text_parse_decimal(value, strlen(value), flag->min, flag->max, number) != 0) {
         return config_fail(ret_error, "%s: \"%.60s\" is not a whole number from %llu to %llu",
                            flag->name, value, (unsigned long long)flag->min,
                            (unsigned long long)flag->max);
     }
     return 0;
-}
-
-static int set_number(struct options *options, const struct flag *flag, const char *value,
-                      struct config_error *ret_error)
-{
-    return read_number(flag, value, member_of(options, flag), ret_error);
 }
 
 /* "90s", "15m", "1h", "2d". */
@@ -77,15 +79,6 @@ static int set_raise_time(struct options *options, const struct flag *flag, cons
     return config_fail(ret_error,
                        "%s: \"%.60s\" is not a time such as 90s, 15m, 1h or 2d (366d at most)",
                        flag->name, value);
-}
-
-static int set_lost(struct options *options, const struct flag *flag, const char *value,
-                    struct config_error *ret_error)
-{
-    if (options->lost_count == LIMIT_NODES) {
-        return config_fail(ret_error, "%s: given more than %d times", flag->name, LIMIT_NODES);
-    }
-    return read_number(flag, value, &options->lost[options->lost_count++], ret_error);
 }
 
 static int set_address(struct options *options, const struct flag *flag, const char *value,
@@ -159,7 +152,7 @@ static const struct flag flags[] = {
     {"--raise-time", OF_RESTORE, AT(renew.raise.time_ms), set_raise_time, 0, 0},
     {"--raise-factor", OF_RESTORE, AT(renew.raise.factor), set_number, 1, FACTOR_MAX},
     {"--compare", OF_RECOVER, AT(compare), set_path, 0, 0},
-    {"--lost", OF_RECOVER, AT(lost), set_lost, 1, LIMIT_NODE_ID},
+    {"--lost", OF_RECOVER, AT(lost), set_number, 1, LIMIT_NODE_ID},
 };
 
 /* --- required arguments --- */
@@ -738,7 +731,6 @@ static int write_out(const struct options *options, const struct saved *saved,
     struct store_error error = {""};
     char uid[UID_TEXT_BYTES];
     struct buf text = BUF_INIT;
-    uint64_t store_id = 0;
     int err = fresh.address[0] == '\0' ? store_error_set(&error, ERR_INVALID,
                                                          "its own address is not known: give "
                                                          "--peer-address")
@@ -768,7 +760,7 @@ static int write_out(const struct options *options, const struct saved *saved,
         }
     }
     if (!options->dry_run) {
-        err = fresh_write(&fresh, &store_id, &error);
+        err = fresh_write(&fresh, &error);
     }
     if (err != 0) {
         return recovery_refuse(options, err, options->to_dir, error.text);

@@ -66,9 +66,11 @@ static int put_renewed_row(struct renewing *renewing, const void *key, size_t ke
     return state_load_row(renewing->state, key, key_len, value, value_len);
 }
 
-static int keep_row(struct renewing *renewing, const struct saved_row *row)
+/* The row with another value. */
+static int put_renewed(struct renewing *renewing, const struct saved_row *row, const void *value,
+                       size_t value_len)
 {
-    int err = put_renewed_row(renewing, row->key, row->key_len, saved_value(row), row->value_len);
+    int err = put_renewed_row(renewing, row->key, row->key_len, value, value_len);
 
     return err == 0 ? 0 : fail_row(renewing, row, err);
 }
@@ -278,7 +280,6 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
     buf_printf(&renewing->to->tags, "raised by %" PRIu64 " in %" PRIu32, tag->max_id - first,
                now.period);
     if (tag->max_id == end) {
-        renewing->to->used_up++;
         buf_printf(&renewing->to->tags, "; NOT by %" PRIu64 ": %s", by,
                    end == tag_bound(tag) ? "it ends there, and is exhausted"
                                          : "no number is left until the next period begins");
@@ -353,8 +354,7 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
     tag.recalling = false;
     renewing->to->tag_count += !tag.deleted;
     row_put(&value, tag_row_format(&tag), &tag);
-    err = put_renewed_row(renewing, row->key, row->key_len, value.data, value.len);
-    return err == 0 ? 0 : fail_row(renewing, row, err);
+    return put_renewed(renewing, row, value.data, value.len);
 }
 
 /* --- worker ids --- */
@@ -426,25 +426,10 @@ static int renew_worker(struct renewing *renewing, const struct saved_row *row)
     return put_worker(renewing, &worker);
 }
 
-/* --- settings --- */
-
-static int renew_setting(struct renewing *renewing, const struct saved_row *row)
-{
-    BUF_LOCAL(value);
-    int err;
-
-    if (row->key_len != 1 + strlen(STATE_SETTING_TIME) ||
-        memcmp(row->key + 1, STATE_SETTING_TIME, row->key_len - 1) != 0) {
-        return keep_row(renewing, row);
-    }
-    facts_time_value(renewing->now_ms, &value);
-    err = put_renewed_row(renewing, row->key, row->key_len, value.data, value.len);
-    return err == 0 ? 0 : fail_row(renewing, row, err);
-}
-
 /* --- the birth --- */
 
 #define BIRTH_KEY "s" STATE_SETTING_BIRTH
+#define TIME_KEY "s" STATE_SETTING_TIME
 
 /* The row of the new cluster's birth, with a new uid, by which it and the old cluster's nodes
  * refuse each other. No first list of members has its digest: a node with an empty directory does
@@ -500,6 +485,8 @@ static int put_rules(struct renewing *renewing, const struct saved_row *old)
 
 static int renew_row(struct renewing *renewing, const struct saved_row *row)
 {
+    BUF_LOCAL(value);
+
     if (!renewing->born && beside_key(row, BIRTH_KEY) >= 0 && put_new_birth(renewing) != 0) {
         return fail_row(renewing, row, ERR_CORRUPT);
     }
@@ -525,11 +512,17 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
         return 0; /* the old cluster's */
     case FSM_TABLE_KEYS:
         renewing->to->keys++;
-        return renewing->options->drop_keys ? 0 : keep_row(renewing, row);
+        return renewing->options->drop_keys
+                   ? 0
+                   : put_renewed(renewing, row, saved_value(row), row->value_len);
     case FSM_TABLE_LAYOUTS:
-        return keep_row(renewing, row);
+        return put_renewed(renewing, row, saved_value(row), row->value_len);
     case STATE_TABLE_SETTINGS:
-        return renew_setting(renewing, row);
+        if (beside_key(row, TIME_KEY) != 0) {
+            return put_renewed(renewing, row, saved_value(row), row->value_len);
+        }
+        facts_time_value(renewing->now_ms, &value);
+        return put_renewed(renewing, row, value.data, value.len);
     case FSM_TABLE_TAGS:
         return renew_tag(renewing, row);
     case FSM_TABLE_WORKERS:

@@ -409,7 +409,7 @@ int fresh_check_outside(const char *dir, const char *source, struct store_error 
                            dir, source);
 }
 
-int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_error *ret_error)
+int fresh_write(const struct fresh *fresh, struct store_error *ret_error)
 {
     struct configuration configuration = {0};
     BUF_LOCAL(conf);
@@ -452,6 +452,5 @@ int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_
         ASSERT(made);
         store->ops->close(store);
     }
-    *ret_store_id = config.identity.store_id;
     return err;
 }
