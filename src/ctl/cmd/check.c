@@ -75,8 +75,8 @@ static void status_put(struct ctl *ctl, json_t *status)
     };
     struct buf *out = &ctl->out;
     size_t alarms = field_count(status, "alarms");
-    GRID_LOCAL(members, titles);
-    GRID_LOCAL(zones, zone_titles);
+    struct grid members = {.titles = titles};
+    struct grid zones = {.titles = zone_titles};
 
     ctl_put_form(out,
                  "cluster   {cluster_id} (uid {uid}), as node {node_id:n} sees it\n"
@@ -508,11 +508,10 @@ static void check_server(struct check *check, size_t which)
     const struct server *server = &cluster_servers(check->ctl->cluster)->list[which];
     ANSWER_LOCAL(answer);
     const struct ask ask = {.target = "/api/status", .server = &which};
-    enum ctl_exit code = cluster_ask(check->ctl->cluster, &ask, &answer);
+    enum ctl_exit code = ctl_ask(check->ctl, &ask, &answer);
     const char *uid;
     bool is_led;
 
-    code = code == CTL_DONE ? ctl_must_be_object(&answer) : code;
     if (code != CTL_DONE) {
         check->code = code;
         if (code == CTL_DENIED) {
@@ -521,6 +520,8 @@ static void check_server(struct check *check, size_t which)
         } else if (code != CTL_INTERNAL) {
             finding_add(check, SEVERITY_CRITICAL, "server", "is it up, and is this its address?",
                         "%s", check_reason(&answer));
+        } else {
+            (void)ctl_failed(code, &answer);
         }
         return;
     }

@@ -220,17 +220,13 @@ static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count,
     target_add(&target, "layout", layout);
     target_add_number(&target, "timeout_ms", timeout_ms > 500 ? timeout_ms - 500 : timeout_ms);
     const struct ask ask = {.target = buf_text(&target), .key = key};
-    code = cluster_ask(ctl->cluster, &ask, &answer);
+    code = layout == NULL ? ctl_ask(ctl, &ask, &answer) : cluster_ask(ctl->cluster, &ask, &answer);
     if (code == CTL_NOT_FOUND) {
         ctl_progress(layout != NULL ? "those that there are: leafctl layouts"
                                     : "make it: leafctl tags put TAG");
     }
     if (code != CTL_DONE) {
         return ctl_failed(code, &answer);
-    }
-    code = layout == NULL ? ctl_must_be_object(&answer) : CTL_DONE;
-    if (code != CTL_DONE) {
-        return code;
     }
     return (layout == NULL ? ids_put_ranges : ids_put_lines)(ctl, &answer, count)
                ? ctl_flush(ctl)
@@ -489,6 +485,12 @@ static enum ctl_exit level_take_next(struct ctl *ctl, json_t **body)
     next = (uint64_t)field_number(answer.json, "level", 0) + 1;
     ASSERT(body_set(body, "level", json_integer((json_int_t)next)));
     return code;
+}
+
+/* `restore` and `recover` are known to main() by the first word. */
+static enum ctl_exit run_offline_misplaced(struct ctl *ctl)
+{
+    return ctl_fail(CTL_USAGE, "%s: it has to be the first word", ctl->command->family);
 }
 
 /* --- options and columns --- */

@@ -287,7 +287,7 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
                                                 {">held", "{left:n}"}, {">lasts", "{lasts}"},
                                                 {">step", "{step:n}"}, {">nodes", "{nodes:n}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid, titles);
+    struct grid grid = {.titles = titles};
     int64_t sum = 0;
     char text[UNITS_BYTES];
     const char *tag;

@@ -1,6 +1,5 @@
 /*
- * local.c - commands that write files on this machine: `backup`, `token new`, and leafd's `restore`
- * and `recover`.
+ * local.c - commands that write files on this machine: `backup` and `token new`.
  *
  * A backup is written to FILE.part beside FILE, which no other run may be writing to. Its checksums
  * are verified as by `leafd restore`; it is synced, and then renamed to FILE in one step. So FILE
@@ -9,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +23,6 @@
 #include "src/ctl/cmd/command.h"
 #include "src/id/codec/backup_file.h"
 
-#define LEAFD "leafd"
 #define PROGRESS_MS 1000
 #define BACKUP_TRIES 3
 #define STALL_S_MIN 15 /* without a byte */
@@ -286,37 +283,4 @@ enum ctl_exit run_token_new(struct ctl *ctl)
     }
     explicit_bzero(token, sizeof token);
     return code;
-}
-
-/* --- what leafd does --- */
-
-bool offline_is_command(char **argv)
-{
-    return argv[0] != NULL && argv[1] != NULL &&
-           (strcmp(argv[1], "restore") == 0 || strcmp(argv[1], "recover") == 0);
-}
-
-enum ctl_exit offline_become(char **argv)
-{
-    static char name[] = LEAFD;
-    char self[PATH_MAX];
-    char beside[PATH_MAX + sizeof LEAFD];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-
-    argv[0] = name;
-    if (len > 0) {
-        self[len] = '\0';
-        (void)snprintf(beside, sizeof beside, "%s/" LEAFD, dirname(self));
-        (void)execv(beside, argv);
-    }
-    (void)execvp(LEAFD, argv);
-    return ctl_fail(CTL_USAGE,
-                    "%s is done by leafd, which is neither beside leafctl nor in PATH: run "
-                    "it on the machine that is to have the data",
-                    argv[1]);
-}
-
-enum ctl_exit run_offline_misplaced(struct ctl *ctl)
-{
-    return ctl_fail(CTL_USAGE, "%s: it has to be the first word", ctl->command->family);
 }
