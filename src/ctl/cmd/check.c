@@ -405,37 +405,18 @@ static const char *check_reason(const struct answer *answer)
     return answer->error.len > 0 ? (char *)answer->error.data : "no answer";
 }
 
-/* Pools of worker ids for a zone that no node is in. As the leader warns itself. */
-static void check_pools(struct check *check, size_t which, const json_t *status)
+/* Names of zones that may be misspelt, as nodes warn in their logs (src/service/id_service.c and
+ * raft/cluster/announce.c). pools: of worker ids, too. */
+static void check_zones(struct check *check, size_t which, const json_t *status, bool pools)
 {
     const struct ask ask = {.target = "/api/workers/pools", .server = &which};
-    char why[WORKER_POOLS_WHY_BYTES];
-    struct worker_pools pools = {0};
-    const char *text = NULL;
-    ANSWER_LOCAL(answer);
-
-    if (cluster_ask(check->ctl->cluster, &ask, &answer) == CTL_DONE) {
-        text = field_text(answer.json, "pools");
-    }
-    if (text == NULL || worker_pools_read(text, strlen(text), &pools, why) != 0) {
-        return;
-    }
-    for (uint32_t i = 0; i < pools.count; i++) {
-        if (count_members(status, "zone", pools.items[i].zone) == 0) {
-            finding_add(check, SEVERITY_WARNING, "zone",
-                        "is it spelt as zone on its nodes? leafctl workers pools shows the pools",
-                        "no node is in zone %s, which has the worker ids %u to %u",
-                        pools.items[i].zone, pools.items[i].first, pools.items[i].last);
-        }
-    }
-}
-
-/* As nodes warn themselves (src/service/id_service.c and raft/cluster/announce.c). */
-static void check_zones(struct check *check, const json_t *status)
-{
     const char *preferred = field_text(status, "prefer_zone");
     size_t count = field_count(status, "members");
+    struct worker_pools known = {0};
+    char why[WORKER_POOLS_WHY_BYTES];
     const char *shared = NULL;
+    const char *text;
+    ANSWER_LOCAL(answer);
 
     if (preferred != NULL && count_members(status, "zone", preferred) == 0) {
         finding_add(check, SEVERITY_WARNING, "zone",
@@ -456,6 +437,20 @@ static void check_zones(struct check *check, const json_t *status)
                         "is the setting zone spelt as on the other nodes?",
                         "node %" PRId64 " alone is in zone %s, while others share %s",
                         field_number(member, "id", 0), zone, shared);
+        }
+    }
+    text = pools && cluster_ask(check->ctl->cluster, &ask, &answer) == CTL_DONE
+               ? field_text(answer.json, "pools")
+               : NULL;
+    if (text == NULL || worker_pools_read(text, strlen(text), &known, why) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < known.count; i++) {
+        if (count_members(status, "zone", known.items[i].zone) == 0) {
+            finding_add(check, SEVERITY_WARNING, "zone",
+                        "is it spelt as zone on its nodes? leafctl workers pools shows the pools",
+                        "no node is in zone %s, which has the worker ids %u to %u",
+                        known.items[i].zone, known.items[i].first, known.items[i].last);
         }
     }
 }
@@ -537,10 +532,7 @@ static void check_server(struct check *check, size_t which)
                     check->uid);
     }
     find_in_status(check, answer.json);
-    check_zones(check, answer.json);
-    if (is_led && !check->is_led) {
-        check_pools(check, which, answer.json);
-    }
+    check_zones(check, which, answer.json, is_led && !check->is_led);
     check->is_led |= is_led;
     check->answered++;
     if (!server->tls && !address_is_loopback(server->address)) {

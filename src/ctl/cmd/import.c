@@ -386,22 +386,19 @@ static json_t *tag_json(const struct import_tag *tag, uint64_t max_step)
                                "description", text, "max_step", json_unless_0(max_step)));
 }
 
-/* Send a group of tags. After a failure the state is printed, and the remedy. */
-static enum ctl_exit import_send_call(struct importing *importing, struct buf *body, size_t group,
+/* Send this body of a group of tags. After a failure the state is printed, and the remedy. */
+static enum ctl_exit import_send_call(struct importing *importing, const char *body, size_t group,
                                       bool force)
 {
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code;
-    bool unknown;
-
-    buf_put(body, "]", 1);
     const struct ask ask = {.method = "POST",
                             .target = force ? "/api/tags?force=1" : "/api/tags",
-                            .body = buf_text(body),
+                            .body = body,
                             .timeout_ms = CALL_TIMEOUT_MS,
                             .once = force};
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = cluster_ask(importing->ctl->cluster, &ask, &answer);
+    bool unknown;
 
-    code = cluster_ask(importing->ctl->cluster, &ask, &answer);
     if (code == CTL_DONE) {
         importing->sent += group;
         ctl_progress("%zu of %zu tags sent", importing->sent,
@@ -440,7 +437,8 @@ static enum ctl_exit import_send(struct importing *importing, bool force)
             free(text);
         }
         if (group == LIMIT_TAGS_PER_BULK || body.len > CALL_BYTES || (is_end && group > 0)) {
-            code = import_send_call(importing, &body, group, force);
+            buf_put(&body, "]", 1);
+            code = import_send_call(importing, buf_text(&body), group, force);
             body.len = 0;
             group = 0;
         }
@@ -742,19 +740,15 @@ static enum ctl_exit import_take_source(struct importing *importing, struct sour
     return CTL_DONE;
 }
 
-/* The rules set by the other options. columns: those of --columns, names between commas, whose
- * memory the source then has; NULL: none. */
-static enum ctl_exit import_take_rules(struct importing *importing, struct source *source,
-                                       char *columns)
+/* The rules set by the other options. */
+static enum ctl_exit import_take_rules(struct importing *importing, struct source *source)
 {
     struct ctl *ctl = importing->ctl;
     const char *ahead = ctl_option(ctl, "ahead");
     bool finish = ctl_has(ctl, "finish");
     const char *settle = ctl_option(ctl, "settle");
-    const size_t most = COUNT_OF(source->order) - 1;
-    struct columns order = {.count = 0};
-    size_t count = 0;
-    char *name = NULL;
+    const char *named = ctl_option(ctl, "columns");
+    struct columns order;
     enum ctl_exit code = ctl_number("settle", settle, 0, 3600, &importing->settle_s);
 
     importing->rules.is_ahead = ahead != NULL || finish;
@@ -779,31 +773,22 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
         return ctl_fail(CTL_USAGE, "--guard: only a table of Leaf, TinyID or CosId, and sequences "
                                    "of PostgreSQL have one");
     }
-    if (columns == NULL) {
-        return CTL_DONE;
-    }
-    while ((name = strsep(&columns, ",")) != NULL && count < most) {
-        source->order[count++] = name;
-    }
-    source->order[count] = NULL;
-    source->has_order = true;
+    source->has_order = named != NULL;
+    source->order = named != NULL ? named : source->order;
     columns_in_order(&order, source);
-    return name == NULL && columns_lack(source, &order) == NULL
+    return named == NULL || (!order.too_many && columns_lack(source, &order) == NULL)
                ? CTL_DONE
-               : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed",
-                          ctl_option(ctl, "columns"));
+               : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed", named);
 }
 
 enum ctl_exit run_import(struct ctl *ctl)
 {
-    const char *named = ctl_option(ctl, "columns");
     struct source source = *ctl->command->source;
-    char *list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
     struct importing importing = {.ctl = ctl, .source = &source, .settle_s = SETTLE_S};
     enum ctl_exit code;
 
     code = import_take_source(&importing, &source);
-    code = code == CTL_DONE ? import_take_rules(&importing, &source, list) : code;
+    code = code == CTL_DONE ? import_take_rules(&importing, &source) : code;
     code = code == CTL_DONE ? import_prepare(&importing) : code;
     if (code == CTL_DONE && ctl_has(ctl, "print")) {
         for (size_t i = 0; i < importing.tags.count; i++) {
@@ -818,6 +803,5 @@ enum ctl_exit run_import(struct ctl *ctl)
     tags_free(&importing.tags);
     rows_free(&importing.rows);
     buf_free(&importing.data);
-    free(list);
     return code;
 }

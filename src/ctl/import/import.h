@@ -47,11 +47,11 @@ struct source {
     const char *table;            /* its default name; "": any */
     const char *columns[COLUMNS]; /* the name of each in the table; NULL: there is none */
     unsigned needed;              /* COLUMN_BIT() of each that a row must have */
-    bool is_handed_out;    /* max_id itself is, or may be, handed out: the next id is one above */
-    const char *age;       /* MySQL expression of the age of a row `t`; NULL: no table of
+    bool is_handed_out; /* max_id itself is, or may be, handed out: the next id is one above */
+    const char *age;    /* MySQL expression of the age of a row `t`; NULL: no table of
                               counters */
-    const char *order[12]; /* all columns of the table, in their order; ends with NULL */
-    bool has_order;        /* --columns gave it; else the table's usual order */
+    const char *order;  /* all columns of the table, between commas; NULL: not known */
+    bool has_order;     /* --columns gave it; else the table's usual order */
 };
 
 extern const struct source SOURCE_LEAF;
@@ -59,6 +59,9 @@ extern const struct source SOURCE_TINYID;
 extern const struct source SOURCE_COSID;
 extern const struct source SOURCE_TAGS;  /* names and next ids, of a file or a query */
 extern const struct source SOURCE_REDIS; /* keys and their values */
+
+/* Is the text one of these words, which blanks separate, in any case? */
+bool word_is_one_of(const char *text, size_t len, const char *words);
 
 /* The column of this name, in any case; NO_COLUMN: none that is used. */
 int source_column(const struct source *source, const char *name, size_t len);
@@ -169,10 +172,6 @@ struct file_reading {
     const struct dialect *dialect; /* of columns between tabs or commas */
     struct columns columns; /* named by the first line, or CREATE TABLE; else in the usual order */
     size_t least;           /* of values in a line between tabs or commas */
-    bool has_created;       /* by its CREATE TABLE */
-    struct buf database;    /* of the last USE */
-    struct buf rows_of;     /* the database whose rows were read */
-    struct buf others;      /* other tables with rows */
     unsigned tables;        /* of this name, in phpMyAdmin's JSON */
 };
 

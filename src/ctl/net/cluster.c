@@ -49,7 +49,8 @@ struct asking {
     bool too_large;
 };
 
-enum verdict { VERDICT_DONE, VERDICT_NEXT, VERDICT_FAILED };
+/* VERDICT_OTHER: the same server is asked at its other listener. */
+enum verdict { VERDICT_DONE, VERDICT_NEXT, VERDICT_FAILED, VERDICT_OTHER };
 
 /* --- settings --- */
 
@@ -349,6 +350,9 @@ int servers_parse(struct servers *servers, const struct settings *settings, stru
                        (int)(len < 200 ? len : 200), text);
             return ERR_INVALID;
         }
+        for (int listener = 0; listener < LISTENERS; listener++) {
+            memcpy(server->at[listener], server->address, len + 1);
+        }
         servers->count++;
         text = next;
     }
@@ -367,32 +371,24 @@ enum listener servers_listener(const char *target)
     return LISTENER_ADMIN;
 }
 
-const char *server_address(const struct server *server, enum listener listener)
-{
-    if (!server->is_not[listener]) {
-        return server->address;
-    }
-    return server->other[listener][0] != '\0' ? server->other[listener] : NULL;
-}
-
 bool server_learn(struct server *server, enum listener listener, const char *message,
                   struct buf *why)
 {
     const char *text = message != NULL ? strstr(message, BETWEEN_LISTENERS) : NULL;
-    bool first = !server->is_not[listener];
-    char *other = server->other[listener];
+    bool first = !server->has_learnt[listener];
+    char *other = server->at[listener];
     struct address asked;
     struct address named;
 
-    server->is_not[listener] = true;
+    server->has_learnt[listener] = true;
     *other = '\0';
     text = text != NULL ? text + strlen(BETWEEN_LISTENERS) : "";
     if (!first || strpbrk(text, NOT_IN_ADDRESS) != NULL || address_split(text, &named) != 0 ||
-        strlen(text) >= sizeof server->other[listener]) {
+        strlen(text) > LIMIT_ADDRESS_BYTES) {
         buf_printf(why, "it serves this at another listener");
     } else if (address_is_wildcard(text)) { /* which is reached at the host asked before */
         ASSERT(address_split(server->address, &asked) == 0);
-        (void)snprintf(other, sizeof server->other[listener],
+        (void)snprintf(other, sizeof server->at[listener],
                        strchr(asked.host, ':') != NULL ? "[%s]:%s" : "%s:%s", asked.host,
                        named.port);
     } else if (address_is_loopback(text) && !address_is_loopback(server->address)) {
@@ -479,23 +475,6 @@ static void set_request(struct asking *asking, const char *url, uint32_t timeout
     }
 }
 
-/* Beside those that libcurl sends by itself. */
-static struct curl_slist *make_headers(const struct ask *ask)
-{
-    struct curl_slist *headers = NULL;
-    BUF_LOCAL(key);
-
-    if (ask->body != NULL) {
-        headers = MUST_HAVE(curl_slist_append(headers, "Content-Type: application/json"));
-        headers = MUST_HAVE(curl_slist_append(headers, "Expect:"));
-    }
-    if (ask->key != NULL) {
-        buf_printf(&key, "Idempotency-Key: %s", ask->key);
-        headers = MUST_HAVE(curl_slist_append(headers, buf_text(&key)));
-    }
-    return headers;
-}
-
 /* Is it certain that the server has not seen the request? */
 static bool cannot_be_sent(CURL *curl, CURLcode code, bool over_tls)
 {
@@ -531,12 +510,22 @@ static bool exchange(struct asking *asking, const struct server *server, const c
                      uint32_t timeout_ms)
 {
     CURL *curl = asking->cluster->curl;
-    struct curl_slist *headers = make_headers(asking->ask);
+    const struct ask *ask = asking->ask;
+    struct curl_slist *headers = NULL; /* beside those that libcurl sends by itself */
     char error[CURL_ERROR_SIZE] = "";
     BUF_LOCAL(url);
+    BUF_LOCAL(key);
     CURLcode code;
 
-    buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, asking->ask->target);
+    if (ask->body != NULL) {
+        headers = MUST_HAVE(curl_slist_append(headers, "Content-Type: application/json"));
+        headers = MUST_HAVE(curl_slist_append(headers, "Expect:"));
+    }
+    if (ask->key != NULL) {
+        buf_printf(&key, "Idempotency-Key: %s", ask->key);
+        headers = MUST_HAVE(curl_slist_append(headers, buf_text(&key)));
+    }
+    buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, ask->target);
     asking->body.len = 0;
     asking->too_large = false;
     set_request(asking, buf_text(&url), timeout_ms);
@@ -642,9 +631,10 @@ static enum verdict judge_answer(struct asking *asking, struct server *server,
         return VERDICT_DONE;
     }
     if (answer->status == 404 && strcmp(answer->code, "other_door") == 0) {
-        if (!server_learn(server, listener, answer_text(answer, "message"), &why)) {
-            add_failure(asking, answer->server, buf_text(&why));
+        if (server_learn(server, listener, answer_text(answer, "message"), &why)) {
+            return VERDICT_OTHER;
         }
+        add_failure(asking, answer->server, buf_text(&why));
         return VERDICT_NEXT;
     }
     /* 429 share: a repeat gets the same answer until something of the client's own ends. */
@@ -670,17 +660,14 @@ static enum verdict try_server(struct asking *asking, struct server *server)
     enum listener listener = servers_listener(asking->ask->target);
     bool others =
         asking->ask->server == NULL && !asking->ask->once && asking->cluster->servers.count > 1;
-    enum verdict verdict = VERDICT_NEXT;
-    const char *asked = NULL;
-    const char *address;
+    const char *address = server->at[listener];
+    enum verdict verdict = *address != '\0' ? VERDICT_OTHER : VERDICT_NEXT;
 
     /* A second time at its other listener; that one's other listener is never learnt. */
-    while ((address = server_address(server, listener)) != NULL && address != asked &&
-           verdict == VERDICT_NEXT) {
+    while (verdict == VERDICT_OTHER) {
         uint32_t left_ms = time_left(asking);
 
         left_ms = left_ms == 0 ? 1 : left_ms;
-        asked = address;
         asking->answer->repeated |= asking->may_be;
         if (!exchange(asking, server, address, others && left_ms > TRY_MS ? TRY_MS : left_ms)) {
             return asking->may_be && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
@@ -691,54 +678,46 @@ static enum verdict try_server(struct asking *asking, struct server *server)
     return verdict;
 }
 
-/* No server did it: report why. */
-static enum ctl_exit nobody_did_it(struct asking *asking)
-{
-    struct buf *error = &asking->answer->error;
-    bool has_answer = error->len > 0 && asking->answered;
-
-    if (!has_answer) {
-        error->len = 0;
-        buf_printf(error, "%s%s%s", asking->may_be ? "no answer came" : "no server answers",
-                   asking->failures.len > 0 ? ": " : "", buf_text(&asking->failures));
-    }
-    if (asking->may_be && asking->ask->method != NULL) {
-        buf_printf(error, "; it may or may not have been done");
-    }
-    if (asking->may_be || has_answer) {
-        return CTL_UNKNOWN;
-    }
-    buf_printf(error, "\nname the nodes by --server HOST:PORT,... or LEAFCTL_SERVER");
-    return CTL_UNREACHABLE;
-}
-
+/* The exit code, and the text of a failure. */
 static enum ctl_exit conclude(struct asking *asking, enum verdict verdict)
 {
     struct answer *answer = asking->answer;
+    struct buf *error = &answer->error;
+    bool has_answer = error->len > 0 && asking->answered;
     enum ctl_exit code = CTL_DONE;
     size_t row = 0;
 
-    if (verdict == VERDICT_FAILED && answer->error.len > 0) {
+    if (verdict == VERDICT_FAILED && error->len > 0) {
         while ((MEANINGS[row].status != 0 && MEANINGS[row].status != answer->status) ||
                strncmp(answer->code, MEANINGS[row].code, strlen(MEANINGS[row].code)) != 0) {
             row++;
         }
         code = MEANINGS[row].exit;
         if (MEANINGS[row].hint != NULL) {
-            buf_printf(&answer->error, "\n%s", MEANINGS[row].hint);
+            buf_printf(error, "\n%s", MEANINGS[row].hint);
         }
         if (answer->repeated && code == CTL_REFUSED) {
-            buf_printf(&answer->error,
-                       "\nthis was asked a second time, as the first time had no "
-                       "answer: it may have been done then; look before you continue");
+            buf_printf(error, "\nthis was asked a second time, as the first time had no "
+                              "answer: it may have been done then; look before you continue");
         } else if (code == CTL_UNKNOWN && asking->ask->once) {
-            buf_printf(&answer->error,
-                       "\nit is not repeated automatically: look whether it was done");
+            buf_printf(error, "\nit is not repeated automatically: look whether it was done");
         }
-    } else if (verdict != VERDICT_DONE) {
-        code = nobody_did_it(asking);
+    } else if (verdict != VERDICT_DONE) { /* no server did it */
+        if (!has_answer) {
+            error->len = 0;
+            buf_printf(error, "%s%s%s", asking->may_be ? "no answer came" : "no server answers",
+                       asking->failures.len > 0 ? ": " : "", buf_text(&asking->failures));
+        }
+        if (asking->may_be && asking->ask->method != NULL) {
+            buf_printf(error, "; it may or may not have been done");
+        }
+        code = asking->may_be || has_answer ? CTL_UNKNOWN : CTL_UNREACHABLE;
+        buf_printf(error, "%s",
+                   code == CTL_UNREACHABLE
+                       ? "\nname the nodes by --server HOST:PORT,... or LEAFCTL_SERVER"
+                       : "");
     }
-    buf_put(&answer->error, "", 1);
+    buf_put(error, "", 1);
     buf_free(&asking->failures);
     buf_free(&asking->body);
     return code;
