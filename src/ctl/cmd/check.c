@@ -214,14 +214,15 @@ finding_add(struct check *check, enum severity severity, const char *about, cons
                                      todo != NULL ? finding_text(todo) : NULL)));
 }
 
-/* Append them for people, worst first; with_good: also the good ones. */
-static void findings_print(const struct check *check, bool with_good, struct buf *out)
+/* Append them for people, worst first, down to this severity. */
+static void findings_put(const struct check *check, enum severity least)
 {
-    size_t i;
-    json_t *finding;
+    struct buf *out = &check->ctl->out;
 
-    for (int severity = SEVERITY_CRITICAL; severity >= (with_good ? 0 : SEVERITY_WARNING);
-         severity--) {
+    for (int severity = SEVERITY_CRITICAL; severity >= (int)least; severity--) {
+        size_t i;
+        json_t *finding;
+
         json_array_foreach(check->findings, i, finding)
         {
             if (!field_is(finding, "severity", SEVERITIES[severity])) {
@@ -634,13 +635,12 @@ enum ctl_exit run_check(struct ctl *ctl)
         check.code = exits[check.worst];
     }
     if (ctl->json) {
-        json_t *json = MUST_HAVE(
+        json_auto_t *json = MUST_HAVE(
             json_pack("{s:s, s:O}", "worst", SEVERITIES[check.worst], "findings", check.findings));
 
         ctl_put_json(ctl, json);
-        json_decref(json);
     } else {
-        findings_print(&check, ctl_has(ctl, "all"), &ctl->out);
+        findings_put(&check, ctl_has(ctl, "all") ? SEVERITY_GOOD : SEVERITY_WARNING);
         buf_printf(&ctl->out, "the cluster is %s\n", words[check.worst]);
     }
     json_decref(check.findings);

@@ -613,7 +613,7 @@ enum ctl_exit ctl_request(struct ctl *ctl)
     BUF_LOCAL(target);
     BUF_LOCAL(path);
     ANSWER_LOCAL(answer);
-    json_t *body = NULL;
+    json_auto_t *body = NULL;
     enum ctl_exit code = CTL_DONE;
     bool gone = false;
 
@@ -623,7 +623,6 @@ enum ctl_exit ctl_request(struct ctl *ctl)
     code = ctl_fill(ctl, method, &target, &body);
     code = code == CTL_DONE && command->before != NULL ? command->before(ctl, &body) : code;
     if (code != CTL_DONE) {
-        json_decref(body);
         return code;
     }
     if (command->waits) {
@@ -639,7 +638,6 @@ enum ctl_exit ctl_request(struct ctl *ctl)
         gone = answer.status == 204 && method != NULL && strcmp(method, "DELETE") == 0;
         gone |= command->may_be_gone && code == CTL_NOT_FOUND && answer.repeated;
     }
-    json_decref(body);
     if (code != CTL_DONE && !gone) {
         if (strcmp(answer.code, "would_repeat") == 0) {
             ctl_progress("--force sets it all the same: only where no id from there on is in use");
@@ -660,8 +658,8 @@ enum ctl_exit ctl_request(struct ctl *ctl)
 #define WAIT_DEFAULT_S 120
 #define WAIT_EACH_MS 3000 /* of one request */
 
-enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         const char *again, bool in_turn)
+enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target,
+                         const json_t *body, const char *again, bool in_turn)
 {
     uint64_t wait_s = WAIT_DEFAULT_S;
     enum ctl_exit code = ctl_number_option(ctl, "wait", 86400, &wait_s);
@@ -699,7 +697,6 @@ enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target
                 ctl->command->family, again != NULL ? " " : "", again != NULL ? again : "");
         }
     }
-    json_decref(body);
     return code;
 }
 

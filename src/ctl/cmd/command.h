@@ -244,10 +244,10 @@ enum ctl_exit ctl_request(struct ctl *ctl);
 bool body_set(json_t **body, const char *field, json_t *value);
 
 /* Ask for a change of the cluster until it is made, or --wait is over. An answer 202 means that it
- * continues; the same request waits for it. again: the command of this family that waits for a
- * change that continues; body: freed, NULL: none; in_turn: wait for another change under way. */
-enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         const char *again, bool in_turn);
+ * continues; the same request waits for it. body: NULL: none; again: the command of this family
+ * that waits for a change that continues; in_turn: wait for another change under way. */
+enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target,
+                         const json_t *body, const char *again, bool in_turn);
 
 /* --- lists in pages: while (pages_next(&pages)) ...; pages_end() --- */
 

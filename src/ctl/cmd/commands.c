@@ -366,7 +366,7 @@ static enum ctl_exit run_members_replace(struct ctl *ctl)
 {
     const char *force = ctl_has(ctl, "force") ? "1" : NULL;
     uint64_t old = 0;
-    json_t *body = NULL;
+    json_auto_t *body = NULL;
     int64_t new;
     BUF_LOCAL(target);
     BUF_LOCAL(members);
@@ -384,7 +384,6 @@ static enum ctl_exit run_members_replace(struct ctl *ctl)
     }
     code = code == CTL_DONE ? ctl_change(ctl, "DELETE", &target, NULL, "remove", true) : code;
     if (code != CTL_DONE) {
-        json_decref(body);
         return code;
     }
     ctl_progress("start node %" PRId64 " with an empty directory and --join, unless it runs", new);

@@ -429,11 +429,10 @@ static enum ctl_exit import_send(struct importing *importing, bool force)
         bool is_end = i == importing->tags.count;
 
         if (!is_end && tag->state <= IMPORT_CHANGE && tag_needs_force(tag) == force) {
-            json_t *json = tag_json(tag, tag->step > DEFAULT_MAX_STEP ? tag->step : 0);
+            json_auto_t *json = tag_json(tag, tag->step > DEFAULT_MAX_STEP ? tag->step : 0);
             char *text = MUST_HAVE(json_dumps(json, JSON_COMPACT));
 
             buf_printf(&body, "%s%s", group++ == 0 ? "[" : ",", text);
-            json_decref(json);
             free(text);
         }
         if (group == LIMIT_TAGS_PER_BULK || body.len > CALL_BYTES || (is_end && group > 0)) {
@@ -505,15 +504,13 @@ static enum ctl_exit import_check_guard(struct importing *importing)
 /* Statements for the user to run, or to see. */
 static void import_put_statements(struct ctl *ctl, const struct buf *text)
 {
-    json_t *json;
-
     if (!ctl->json || text->len == 0) {
         buf_put(&ctl->out, text->data, text->len);
-        return;
+    } else {
+        json_auto_t *json = json_pack("{s:s%}", "guard", (char *)text->data, text->len);
+
+        ctl_put_json(ctl, MUST_HAVE(json));
     }
-    json = MUST_HAVE(json_pack("{s:s%}", "guard", (char *)text->data, text->len));
-    ctl_put_json(ctl, json);
-    json_decref(json);
 }
 
 /* Install the guard, or print it, before a tag is sent. */
@@ -792,10 +789,9 @@ enum ctl_exit run_import(struct ctl *ctl)
     code = code == CTL_DONE ? import_prepare(&importing) : code;
     if (code == CTL_DONE && ctl_has(ctl, "print")) {
         for (size_t i = 0; i < importing.tags.count; i++) {
-            json_t *json = tag_json(&importing.tags.list[i], 0);
+            json_auto_t *json = tag_json(&importing.tags.list[i], 0);
 
             ctl_put_json(ctl, json);
-            json_decref(json);
         }
     } else if (code == CTL_DONE) {
         code = ctl_has(ctl, "finish") ? import_finish(&importing) : import_take_over(&importing);

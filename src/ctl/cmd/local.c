@@ -159,7 +159,7 @@ static void backup_print_taken(struct ctl *ctl, const struct download *download,
 {
     /* JSON is of UTF-8, as a path may not be. */
     bool shown = !ctl->json || text_is_utf8(download->path, strlen(download->path));
-    json_t *json;
+    json_auto_t *json = NULL;
     BUF_LOCAL(id);
 
     clean_text(&id, head->cluster_id);
@@ -175,7 +175,6 @@ static void backup_print_taken(struct ctl *ctl, const struct download *download,
                 ": {bytes:bytes}, verified and on the disk\n{rows:n} rows of cluster {cluster_id} "
                 "at index {index:n} (term {term:n}), by node {node_id:n} at {time}\n");
     }
-    json_decref(json);
 }
 
 enum ctl_exit run_backup(struct ctl *ctl)
@@ -272,11 +271,11 @@ enum ctl_exit run_token_new(struct ctl *ctl)
         code = path != NULL ? token_save(path, token) : CTL_DONE;
     }
     if (code == CTL_DONE && ctl->json) {
-        json_t *json = MUST_HAVE(json_pack("{s:s*, s:s%}", "token", path == NULL ? token : NULL,
-                                           "line", (const char *)line.data, line.len - 1));
+        json_auto_t *json =
+            MUST_HAVE(json_pack("{s:s*, s:s%}", "token", path == NULL ? token : NULL, "line",
+                                (const char *)line.data, line.len - 1));
 
         ctl_put_json(ctl, json);
-        json_decref(json);
     } else if (code == CTL_DONE) {
         buf_printf(&ctl->out, "%s%s", path == NULL ? token : "", path == NULL ? "\n" : "");
         buf_put(&ctl->out, line.data, line.len);
