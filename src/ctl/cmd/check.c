@@ -501,7 +501,7 @@ static void check_ready(struct check *check, size_t which, const char *server)
 
 static void check_server(struct check *check, size_t which)
 {
-    const struct server *server = &cluster_servers(check->ctl->cluster)->list[which];
+    const struct server *server = &check->ctl->cluster->servers.list[which];
     ANSWER_LOCAL(answer);
     const struct ask ask = {.target = "/api/status", .server = &which};
     enum ctl_exit code = ctl_ask(check->ctl, &ask, &answer);
@@ -576,7 +576,7 @@ static void check_level(struct check *check)
  * admin. */
 static void check_anonymous(struct check *check)
 {
-    const struct servers *servers = cluster_servers(check->ctl->cluster);
+    const struct servers *servers = &check->ctl->cluster->servers;
     const struct ask ask = {.target = "/api/audit?limit=1"};
     bool far = false;
     ANSWER_LOCAL(answer);
@@ -623,7 +623,7 @@ enum ctl_exit run_check(struct ctl *ctl)
     static const char *const words[] = {"healthy", "up, with warnings", "critical"};
     struct check check = {.ctl = ctl, .findings = MUST_HAVE(json_array()), .code = CTL_UNREACHABLE};
 
-    for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
+    for (size_t i = 0; i < ctl->cluster->servers.count; i++) {
         check_server(&check, i);
     }
     if (check.is_led) {

@@ -17,6 +17,7 @@
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/utf8.h"
+#include "src/id/codec/snowflake_layout.h"
 
 /* --- text --- */
 
@@ -480,13 +481,16 @@ static const struct part OPTION_PARTS[] = {
 static enum ctl_exit part_check(const struct part *part, const char *text, uint64_t *ret_number)
 {
     size_t len = strlen(text);
+    struct snowflake_parts parts;
     struct address split;
+    enum id_form form;
 
     if (part->kind == PART_BOUND && strcmp(text, "none") == 0) {
         *ret_number = part->max;
         return CTL_DONE;
     }
-    if (part->kind == PART_NUMBER || part->kind == PART_BOUND) {
+    if (part->kind == PART_NUMBER || part->kind == PART_BOUND ||
+        (part->kind == PART_ID && !long_id_read(text, len, &form, &parts))) {
         return ctl_number(part->given, text, part->min, part->max, ret_number);
     }
     if (part->kind == PART_TAG && (len == 0 || len > LIMIT_TAG_NAME_BYTES)) {

@@ -48,6 +48,7 @@ enum part_kind {
     PART_TEXT,
     PART_NUMBER,  /* in [min, max] */
     PART_BOUND,   /* the same, or "none" for max */
+    PART_ID,      /* the same, or a UUID or ULID */
     PART_TAG,     /* the name of a tag */
     PART_ADDRESS, /* HOST:PORT */
     PART_FLAG     /* an option without a value: `field` is a whole parameter of the query */

@@ -15,7 +15,6 @@
 #include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
 #include "src/ctl/import/import.h"
-#include "src/id/codec/snowflake_layout.h"
 
 #define NEXT_MAX 1000000000
 
@@ -265,21 +264,6 @@ static enum ctl_exit run_next(struct ctl *ctl)
         }
     }
     return code;
-}
-
-/* --- decode --- */
-
-static enum ctl_exit decode_check(struct ctl *ctl, json_t **body)
-{
-    const char *text = ctl->args.operands[0];
-    struct snowflake_parts parts;
-    enum id_form form;
-    uint64_t id = 0;
-
-    (void)body;
-    return long_id_read(text, strlen(text), &form, &parts)
-               ? CTL_DONE
-               : ctl_number("ID", text, 0, INT64_MAX, &id);
 }
 
 /* --- worker ids --- */
@@ -657,8 +641,7 @@ const struct command COMMANDS[] = {
     {"decode", NULL, "ID",
      "take a snowflake id, also a UUID or ULID, apart: time, worker id, sequence", NULL,
      OPTIONS({"layout", 0, "NAME", "by this layout, and not the cluster's own"}),
-     .before = decode_check, .path = "/api/snowflake/decode/*",
-     TAKES({"ID", NULL, PART_TEXT, 0, 0}),
+     .path = "/api/snowflake/decode/*", TAKES({"ID", NULL, PART_ID, 0, INT64_MAX}),
      .form = "time      {time} ({timestamp_ms:n} ms)\nworker id {worker_id:n}\n"
              "sequence  {sequence:n}\n"},
     {"at", NULL, "TIME",

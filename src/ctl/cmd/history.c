@@ -130,7 +130,7 @@ enum ctl_exit run_history(struct ctl *ctl)
 
     code = code == CTL_DONE ? ctl_number_option(ctl, "times", UINT32_MAX, &rounds) : code;
     for (uint64_t round = 0; code == CTL_DONE; round++) {
-        for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
+        for (size_t i = 0; i < ctl->cluster->servers.count; i++) {
             if (history.after[i] >= 0) {
                 history_read(&history, i);
             }
@@ -299,7 +299,7 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
 static enum ctl_exit top_show(struct ctl *ctl, const char *before)
 {
     uint64_t shown = TOP_SHOWN;
-    size_t servers = cluster_servers(ctl->cluster)->count;
+    size_t servers = ctl->cluster->servers.count;
     json_auto_t *rates = MUST_HAVE(json_object());
     struct look look = {.asked = servers, .rates = rates};
     json_auto_t *busiest = json_array(); /* first the fastest, equal ones by name */

@@ -271,7 +271,6 @@ static enum ctl_exit import_read_cluster(struct importing *importing)
         for (size_t i = 0; i < field_count(pages.answer.json, "tags"); i++) {
             const json_t *there = field_item(pages.answer.json, "tags", i);
             const char *name = field_text(there, "tag");
-            const char *text = field_text(there, "description");
             const char *shape = field_text(there, "shape");
             struct import_tag *tag = name != NULL ? tags_find(&importing->tags, name) : NULL;
 
@@ -283,8 +282,8 @@ static enum ctl_exit import_read_cluster(struct importing *importing)
             tag->before = (uint64_t)field_number(there, "max_id", 0);
             tag->most = (uint64_t)field_number(there, "max", (int64_t)TAG_MAX_ID);
             tag->is_same =
-                (!tag->has_description || (text != NULL && strlen(text) == tag->description_len &&
-                                           memcmp(text, tag->description, strlen(text)) == 0)) &&
+                (tag->description == NULL ||
+                 json_equal(tag->description, json_object_get(there, "description"))) &&
                 (tag->step == 0 || (uint64_t)field_number(there, "step", 0) == tag->step) &&
                 (uint64_t)field_number(there, "increment", 0) == tag->increment;
         }
@@ -373,17 +372,13 @@ static json_t *json_unless_0(uint64_t number)
 static json_t *tag_json(const struct import_tag *tag, uint64_t max_step)
 {
     char max_id[24];
-    json_t *text = NULL;
 
-    if (tag->has_description) {
-        text = MUST_HAVE(json_stringn(tag->description, tag->description_len));
-    }
     (void)snprintf(max_id, sizeof max_id, "%" PRIu64, tag->max_id);
-    return MUST_HAVE(json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:o*, s:o*}", "tag", tag->name,
-                               "max_id", max_id, "step", json_unless_0(tag->step), "increment",
-                               json_unless_0(tag->increment), "offset",
-                               tag->increment != 0 ? json_integer((json_int_t)tag->offset) : NULL,
-                               "description", text, "max_step", json_unless_0(max_step)));
+    return MUST_HAVE(
+        json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:O*, s:o*}", "tag", tag->name, "max_id", max_id,
+                  "step", json_unless_0(tag->step), "increment", json_unless_0(tag->increment),
+                  "offset", tag->increment != 0 ? json_integer((json_int_t)tag->offset) : NULL,
+                  "description", tag->description, "max_step", json_unless_0(max_step)));
 }
 
 /* Send this body of a group of tags. After a failure the state is printed, and the remedy. */

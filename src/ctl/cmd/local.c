@@ -36,8 +36,7 @@ struct download {
     int fd;
     uint64_t bytes;
     uint64_t printed_ms;
-    int error;         /* errno of a write that failed; 0: none */
-    const char *wrong; /* why it is not a backup; NULL: no reason so far */
+    enum ctl_exit code; /* not CTL_DONE: it cannot be kept, which was printed */
 };
 
 static bool backup_take(void *data, const void *bytes, size_t len)
@@ -48,18 +47,20 @@ static bool backup_take(void *data, const void *bytes, size_t len)
 
     /* An endless body of a false server must not fill the disk. */
     if (!backup_begins(bytes, len, download->bytes)) {
-        download->wrong = "does not begin with \"leafd backup\"";
-    } else if (len > LIMIT_BACKUP_FILE_BYTES - download->bytes) {
-        download->wrong = "has more than the 4 GiB of the largest backup";
+        download->code = ctl_fail(CTL_DATA, "the answer is not a backup: it does not begin with "
+                                            "\"leafd backup\"");
+        return false;
     }
-    if (download->wrong != NULL) {
+    if (len > LIMIT_BACKUP_FILE_BYTES - download->bytes) {
+        download->code = ctl_fail(CTL_DATA, "the answer is not a backup: it has more than the 4 "
+                                            "GiB of the largest backup");
         return false;
     }
     for (size_t at = 0; at < len;) {
         ssize_t written = write(download->fd, (const char *)bytes + at, len - at);
 
         if (written < 0 && errno != EINTR) {
-            download->error = errno;
+            download->code = ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
             return false;
         }
         at += written > 0 ? (size_t)written : 0;
@@ -94,18 +95,14 @@ static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download)
             return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
         }
         code = cluster_ask(ctl->cluster, &ask, &answer);
-        if (download->error != 0) {
-            errno = download->error;
-            return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
-        }
-        if (download->wrong != NULL) {
-            return ctl_fail(CTL_DATA, "the answer is not a backup: it %s", download->wrong);
+        if (download->code != CTL_DONE) {
+            return download->code;
         }
         if (code != CTL_UNKNOWN || try == BACKUP_TRIES) {
             return code != CTL_DONE ? ctl_failed(code, &answer) : CTL_DONE;
         }
         ctl_progress("this one broke off; once more");
-        cluster_next(ctl->cluster);
+        ctl->cluster->last = (ctl->cluster->last + 1) % ctl->cluster->servers.count;
     }
 }
 

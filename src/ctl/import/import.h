@@ -12,6 +12,7 @@
 #ifndef LEAFD_CTL_IMPORT_IMPORT_H
 #define LEAFD_CTL_IMPORT_IMPORT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -251,19 +252,16 @@ enum import_state {
 };
 
 struct import_tag {
-    const char *name;        /* borrowed from the rows, as is the description */
-    const char *description; /* UTF-8 without NUL */
-    size_t description_len;
-    bool has_description; /* else a tag keeps its own */
-    char *cut;            /* the description if it had to be changed; else NULL */
-    const char *object;   /* COLUMN_OBJECT */
-    uint64_t at;          /* the next id of the old system */
-    uint64_t max_id;      /* the first id of leafd: `at`, or ahead of it */
-    uint64_t mark;        /* of the guard: below max_id; 0: there is none */
-    int64_t age_s;        /* since the row's last change; -1: unknown */
-    uint64_t step;        /* 0: none is said */
-    uint64_t increment;   /* of its ids; 0: every number */
-    uint64_t offset;      /* below it: the ids' remainder when divided by it */
+    const char *name;    /* borrowed from the rows */
+    json_t *description; /* a text of at most LIMIT_TAG_DESCRIPTION_BYTES; NULL: none is said */
+    const char *object;  /* COLUMN_OBJECT */
+    uint64_t at;         /* the next id of the old system */
+    uint64_t max_id;     /* the first id of leafd: `at`, or ahead of it */
+    uint64_t mark;       /* of the guard: below max_id; 0: there is none */
+    int64_t age_s;       /* since the row's last change; -1: unknown */
+    uint64_t step;       /* 0: none is said */
+    uint64_t increment;  /* of its ids; 0: every number */
+    uint64_t offset;     /* below it: the ids' remainder when divided by it */
     const struct row *row;
     enum import_state state;
     bool is_there;   /* in the cluster, when it was read last */

@@ -323,34 +323,33 @@ static void row_check_delta(struct tag_checking *checking, struct import_tag *ta
 /* The description as leafd can keep it: UTF-8, without NUL, of bounded length. */
 static void tag_take_description(struct tag_checking *checking, struct import_tag *tag)
 {
+    char text[LIMIT_TAG_DESCRIPTION_BYTES];
     size_t len;
     const char *bytes = row_bytes(checking, COLUMN_DESCRIPTION, &len);
     size_t kept = 0;
 
-    tag->has_description = checking->row->values[COLUMN_DESCRIPTION].is_there;
-    tag->description = bytes;
-    tag->description_len = len;
-    if (len <= LIMIT_TAG_DESCRIPTION_BYTES && text_is_utf8(bytes, len) &&
-        memchr(bytes, '\0', len) == NULL) {
+    if (!checking->row->values[COLUMN_DESCRIPTION].is_there) {
         return;
     }
-    tag->description = tag->cut = MUST_HAVE(malloc(LIMIT_TAG_DESCRIPTION_BYTES));
+    if (len > LIMIT_TAG_DESCRIPTION_BYTES || !text_is_utf8(bytes, len) ||
+        memchr(bytes, '\0', len) != NULL) {
+        TAG_WARN(checking, tag, ": the description was cut to %d bytes of UTF-8 without NUL",
+                 LIMIT_TAG_DESCRIPTION_BYTES);
+    }
     while (len > 0) {
         uint32_t code = 0;
         size_t step = utf8_step(bytes, len, &code);
         size_t more = step == 0 ? 3 : code == 0 ? 0 : step;
 
-        if (kept + more > LIMIT_TAG_DESCRIPTION_BYTES) {
+        if (kept + more > sizeof text) {
             break;
         }
-        memcpy(tag->cut + kept, step == 0 ? "\xef\xbf\xbd" : bytes, more);
+        memcpy(text + kept, step == 0 ? "\xef\xbf\xbd" : bytes, more);
         kept += more;
         bytes += step == 0 ? 1 : step;
         len -= step == 0 ? 1 : step;
     }
-    tag->description_len = kept;
-    TAG_WARN(checking, tag, ": the description was cut to %d bytes of UTF-8 without NUL",
-             LIMIT_TAG_DESCRIPTION_BYTES);
+    tag->description = MUST_HAVE(json_stringn(text, kept));
 }
 
 #define AHEAD_IDS 10000000 /* by default, and at least AHEAD_STEPS segments */
@@ -398,7 +397,7 @@ static void row_check(struct tag_checking *checking, const struct row *row)
 
     checking->row = row;
     checking->why.len = 0;
-    *tag = (struct import_tag){.row = row, .description = "", .age_s = -1};
+    *tag = (struct import_tag){.row = row, .age_s = -1};
     row_check_name(checking);
     tag->name = row_bytes(checking, COLUMN_NAME, &len);
     shown = row->line > 0 ? "" : TEXT_SHOWN(tag->name, len, IMPORT_SHOWN_BYTES);
@@ -482,7 +481,7 @@ static void tags_merge_equal(struct tag_checking *checking)
             messages_add(&tags->errors, "%s: tag '%s' is already in %s", ROW_PLACE(tag->row),
                          tag->name, ROW_PLACE(last->row));
         }
-        free(tag->cut);
+        json_decref(tag->description);
     }
     tags->count = kept;
 }
@@ -537,7 +536,7 @@ void tags_check(const struct source *source, const struct rows *rows,
 void tags_free(struct import_tags *tags)
 {
     for (size_t i = 0; i < tags->count; i++) {
-        free(tags->list[i].cut);
+        json_decref(tags->list[i].description);
     }
     free(tags->list);
     buf_free(&tags->errors.texts);

@@ -27,13 +27,6 @@
 #define CONNECT_MS 3000 /* at most, within a request's time */
 #define RETRY_AFTER_MAX_S 3600
 
-struct cluster {
-    const struct settings *settings;
-    struct servers servers;
-    CURL *curl;
-    size_t last; /* the server that answered last */
-};
-
 /* One request, over all its tries. */
 struct asking {
     struct cluster *cluster;
@@ -400,6 +393,24 @@ bool server_learn(struct server *server, enum listener listener, const char *mes
     return *other != '\0';
 }
 
+/* --- answers --- */
+
+void answer_free(struct answer *answer)
+{
+    json_decref(answer->json);
+    buf_free(&answer->body);
+    buf_free(&answer->error);
+    free(answer->server);
+    *answer = (struct answer){0};
+}
+
+static const char *answer_text(const struct answer *answer, const char *name)
+{
+    const char *text = json_string_value(json_object_get(answer->json, name));
+
+    return text != NULL ? text : "";
+}
+
 /* --- one request and its answer, by libcurl --- */
 
 static void must(CURLcode code)
@@ -504,18 +515,22 @@ static void add_failure(struct asking *asking, const char *address, const char *
     buf_printf(&asking->failures, "%s%s: %s", asking->failures.len > 0 ? "\n" : "", address, text);
 }
 
-/* True: answered. Otherwise the failure is added, and may_be is set unless the request cannot have
- * been sent. */
+/* True: answered; the new answer replaces the earlier one, with the text of an error. Otherwise the
+ * failure is added, and may_be is set unless the request cannot have been sent. */
 static bool exchange(struct asking *asking, const struct server *server, const char *address,
                      uint32_t timeout_ms)
 {
     CURL *curl = asking->cluster->curl;
     const struct ask *ask = asking->ask;
+    struct answer *answer = asking->answer;
+    struct buf *body = &answer->body;
     struct curl_slist *headers = NULL; /* beside those that libcurl sends by itself */
+    const char *message;
     char error[CURL_ERROR_SIZE] = "";
     BUF_LOCAL(url);
     BUF_LOCAL(key);
     CURLcode code;
+    bool repeated;
 
     if (ask->body != NULL) {
         headers = MUST_HAVE(curl_slist_append(headers, "Content-Type: application/json"));
@@ -534,51 +549,23 @@ static bool exchange(struct asking *asking, const struct server *server, const c
     code = curl_easy_perform(curl);
     SET(curl, ERRORBUFFER, NULL);
     curl_slist_free_all(headers);
-    if (code == CURLE_OK) {
-        return true;
+    if (code != CURLE_OK) {
+        add_failure(asking, address,
+                    asking->too_large  ? "the answer is larger than 64 MiB"
+                    : error[0] != '\0' ? error
+                                       : curl_easy_strerror(code));
+        asking->may_be |= !cannot_be_sent(curl, code, server->tls);
+        return false;
     }
-    add_failure(asking, address,
-                asking->too_large  ? "the answer is larger than 64 MiB"
-                : error[0] != '\0' ? error
-                                   : curl_easy_strerror(code));
-    asking->may_be |= !cannot_be_sent(curl, code, server->tls);
-    return false;
-}
-
-/* --- answers --- */
-
-void answer_free(struct answer *answer)
-{
-    json_decref(answer->json);
-    buf_free(&answer->body);
-    buf_free(&answer->error);
-    free(answer->server);
-    *answer = (struct answer){0};
-}
-
-static const char *answer_text(const struct answer *answer, const char *name)
-{
-    const char *text = json_string_value(json_object_get(answer->json, name));
-
-    return text != NULL ? text : "";
-}
-
-/* The new answer replaces the earlier one; an error's text becomes the answer's. */
-static void take_answer(struct asking *asking, const char *server)
-{
-    struct answer *answer = asking->answer;
-    bool repeated = answer->repeated;
-    const char *message;
-
+    repeated = answer->repeated;
     answer_free(answer);
     *answer =
-        (struct answer){.repeated = repeated, .server = MUST_HAVE(strdup(server)), .code = ""};
-    must(curl_easy_getinfo(asking->cluster->curl, CURLINFO_RESPONSE_CODE, &answer->status));
+        (struct answer){.repeated = repeated, .server = MUST_HAVE(strdup(address)), .code = ""};
+    must(curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status));
     (void)buf_text(&asking->body);
-    buf_move(&answer->body, &asking->body);
-    if (answer->body.len > 0 && answer->body.data[0] == '{') {
-        answer->json =
-            json_loadb((char *)answer->body.data, answer->body.len, JSON_REJECT_DUPLICATES, NULL);
+    buf_move(body, &asking->body);
+    if (body->len > 0 && body->data[0] == '{') {
+        answer->json = json_loadb((char *)body->data, body->len, JSON_REJECT_DUPLICATES, NULL);
     }
     if (answer->status < 200 || answer->status >= 300) {
         message = answer_text(answer, "message");
@@ -586,7 +573,10 @@ static void take_answer(struct asking *asking, const char *server)
         buf_printf(&answer->error, "%s: %ld %s: %s", answer->server, answer->status, answer->code,
                    *message != '\0' ? message : "no message");
     }
+    return true;
 }
+
+/* --- tries --- */
 
 /* The exit codes of error answers, and their remedies; the first row that fits counts. */
 static const struct {
@@ -609,8 +599,6 @@ static const struct {
      "the server speaks TLS: --ca FILE, or https:// before its address"},
     {0, "", CTL_REFUSED, NULL},
 };
-
-/* --- tries --- */
 
 static uint32_t time_left(const struct asking *asking)
 {
@@ -672,7 +660,6 @@ static enum verdict try_server(struct asking *asking, struct server *server)
         if (!exchange(asking, server, address, others && left_ms > TRY_MS ? TRY_MS : left_ms)) {
             return asking->may_be && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
         }
-        take_answer(asking, address);
         verdict = judge_answer(asking, server, listener);
     }
     return verdict;
@@ -781,14 +768,4 @@ void cluster_free(struct cluster *cluster)
         curl_global_cleanup();
         free(cluster);
     }
-}
-
-void cluster_next(struct cluster *cluster)
-{
-    cluster->last = (cluster->last + 1) % cluster->servers.count;
-}
-
-const struct servers *cluster_servers(const struct cluster *cluster)
-{
-    return &cluster->servers;
 }

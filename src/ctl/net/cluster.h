@@ -170,18 +170,18 @@ struct answer {
                          carried out */
 };
 
-struct cluster;
+struct cluster {
+    const struct settings *settings;
+    struct servers servers;
+    size_t last; /* the server that the next request begins with: the one that answered last */
+    void *curl;
+};
 
 /* NULL: a setting is wrong; *why names it. settings: borrowed. */
 struct cluster *cluster_new(const struct settings *settings, struct buf *why);
 void cluster_free(struct cluster *cluster); /* NULL-safe */
 
 enum ctl_exit cluster_ask(struct cluster *cluster, const struct ask *ask, struct answer *ret);
-
-/* The next request begins with the server after the one that answered last. */
-void cluster_next(struct cluster *cluster);
-
-const struct servers *cluster_servers(const struct cluster *cluster);
 
 void answer_free(struct answer *answer);
 
