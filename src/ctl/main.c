@@ -41,34 +41,14 @@ static enum ctl_exit become_leafd(char **argv)
                     argv[1]);
 }
 
-static enum ctl_exit leafctl_run(struct ctl *ctl)
-{
-    BUF_LOCAL(why);
-    enum ctl_exit code;
-
-    if (!ctl->command->is_offline) {
-        if (settings_load(&ctl->settings, &why) == 0) {
-            ctl->cluster = cluster_new(&ctl->settings, &why);
-        }
-        if (ctl->cluster == NULL) {
-            return ctl_fail(CTL_USAGE, "%s", buf_text(&why));
-        }
-        if (ctl->settings.local) {
-            ctl_progress("the nodes of make run are asked: %s",
-                         ctl->settings.values[SETTING_SERVER]);
-        }
-    }
-    code = ctl->command->run != NULL ? ctl->command->run(ctl) : ctl_request(ctl);
-    cluster_free(ctl->cluster);
-    return code;
-}
-
 int main(int argc, char **argv)
 {
     static struct ctl ctl;
+    const struct command *command;
     enum ctl_exit code;
     enum ctl_exit written;
     bool run = false;
+    BUF_LOCAL(why);
 
     process_hold_descriptors();
     if (argc >= 2 && (strcmp(argv[1], "restore") == 0 || strcmp(argv[1], "recover") == 0)) {
@@ -77,9 +57,23 @@ int main(int argc, char **argv)
     (void)setlocale(LC_CTYPE, "C.UTF-8"); /* for the width of characters */
     (void)signal(SIGPIPE, SIG_IGN);
     code = args_parse(&ctl, argc, argv, &run);
-    if (code == CTL_DONE && run) {
-        code = leafctl_run(&ctl);
+    command = ctl.command;
+    run &= code == CTL_DONE;
+    if (run && !command->is_offline) {
+        if (settings_load(&ctl.settings, &why) == 0) {
+            ctl.cluster = cluster_new(&ctl.settings, &why);
+        }
+        if (ctl.cluster == NULL) {
+            code = ctl_fail(CTL_USAGE, "%s", buf_text(&why));
+        } else if (ctl.settings.local) {
+            ctl_progress("the nodes of make run are asked: %s",
+                         ctl.settings.values[SETTING_SERVER]);
+        }
     }
+    if (run && code == CTL_DONE) {
+        code = command->run != NULL ? command->run(&ctl) : ctl_request(&ctl);
+    }
+    cluster_free(ctl.cluster);
     written = ctl_flush(&ctl);
     settings_free(&ctl.settings);
     buf_free(&ctl.out);

@@ -130,27 +130,6 @@ static enum ctl_exit backup_check(const char *path, int fd, struct backup_head *
                                error.text);
 }
 
-/* Move the backup into its place, durably. */
-static enum ctl_exit backup_keep(const struct download *download)
-{
-    char *copy = MUST_HAVE(strdup(download->path));
-    int folder = -1;
-    bool good = fsync(download->fd) == 0 && rename(download->part, download->path) == 0;
-
-    if (good) {
-        folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        good = folder >= 0 && fsync(folder) == 0;
-    }
-    if (!good) {
-        (void)ctl_fail(CTL_OUTPUT, "%s cannot be kept: %m", download->path);
-    }
-    if (folder >= 0) {
-        (void)close(folder);
-    }
-    free(copy);
-    return good ? CTL_DONE : CTL_OUTPUT;
-}
-
 static void backup_print_taken(struct ctl *ctl, const struct download *download,
                                const struct backup_head *head, const struct backup_totals *totals)
 {
@@ -177,6 +156,8 @@ static void backup_print_taken(struct ctl *ctl, const struct download *download,
 enum ctl_exit run_backup(struct ctl *ctl)
 {
     struct download download = {.path = ctl->args.operands[0], .fd = -1};
+    char *copy = MUST_HAVE(strdup(download.path)); /* which dirname() changes */
+    int folder = -1;
     struct backup_head head;
     struct backup_totals totals;
     enum ctl_exit code;
@@ -192,17 +173,26 @@ enum ctl_exit run_backup(struct ctl *ctl)
     } else {
         code = backup_fetch(ctl, &download);
         code = code == CTL_DONE ? backup_check(download.part, download.fd, &head, &totals) : code;
-        code = code == CTL_DONE ? backup_keep(&download) : code;
+        if (code == CTL_DONE &&
+            (fsync(download.fd) != 0 || rename(download.part, download.path) != 0 ||
+             (folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
+             fsync(folder) != 0)) {
+            code = ctl_fail(CTL_OUTPUT, "%s cannot be kept: %m", download.path);
+        }
         if (code == CTL_DONE) {
             backup_print_taken(ctl, &download, &head, &totals);
         } else {
             (void)unlink(download.part);
         }
     }
+    if (folder >= 0) {
+        (void)close(folder);
+    }
     if (download.fd >= 0) {
         (void)close(download.fd);
     }
     free(download.part);
+    free(copy);
     return code;
 }
 
