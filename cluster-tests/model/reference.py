@@ -203,7 +203,7 @@ class Model:
         self.stamped = {}  # worker id: no time up to this one may be granted again
         self.layouts = {}
         self.share = Share()
-        self.eve_workers = {}  # layout: so many are in her share of it; None: nobody knows
+        self.eve_workers = {}  # layout: so many beyond the cluster's (""); None: nobody knows
         self.imported = {}  # name: ids
         self.stepped = {}  # of tags with an increment: all that was ever handed out
         self.days = 0  # the clock was set so often: keys may be over

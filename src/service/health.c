@@ -132,12 +132,15 @@ static void update_clock(struct health *health)
     uint64_t wall_ms = clock_wall_ms(clock);
     bool is_known = check->members > 0 && clock_check_agreed(check, now_ms, wall_ms);
     int64_t off_ms;
+    size_t samples;
 
     if (clock_check_verdict(check, now_ms, wall_ms, &off_ms) != 0 || is_known) {
         SEE(health, clock_off_ms, off_ms);
     }
     if (is_known) {
-        SEE(health, clock_known, true);
+        uint64_t cluster_ms = clock_check_cluster_ms(check, now_ms, wall_ms, &samples);
+
+        SEE(health, clock_line_ms, (int64_t)(cluster_ms - now_ms));
     }
 }
 
@@ -146,7 +149,7 @@ void health_update(struct health *health)
     const struct raft_context *on = health->of.on;
     struct lease_status lease;
     struct fsm_usage usage;
-    uint64_t through;
+    const struct leader_route *route = &health->of.replica->requests.route;
 
     lease_status(health->of.lease, &lease);
     SEE(health, snowflake_refusal, lease.refusal);
@@ -167,9 +170,9 @@ void health_update(struct health *health)
     update_members(health);
     update_held(health);
     update_burnt(health);
-    SEE(health, leader_known, leader_route_is_known(&health->of.replica->requests.route));
-    if (leader_route_through(&health->of.replica->requests.route, &through)) {
-        SEE(health, leader_through, through);
+    SEE(health, leader_known, leader_route_is_known(route));
+    if (route->state != ROUTE_SOUGHT) { /* as before while one is sought */
+        SEE(health, leader_through, route->forwarder);
     }
 }
 
@@ -456,6 +459,7 @@ void health_init(struct health *health, const struct health_sources *of, uint64_
     health->of = *of;
     health->start_last = start_last;
     health->held_look.wakes = WAKE_SEEN;
+    SEE(health, clock_line_ms, ID_CLOCK_UNKNOWN);
     ASSERT(pthread_mutex_init(&health->figures.mutex, NULL) == 0);
 }
 

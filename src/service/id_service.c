@@ -228,7 +228,7 @@ static void recalls_turn(struct id_service *service)
         recalls->look = recalls->after_len > 0;
         recalls->after_len = 0;
         node_command_pause(&recalls->command, on,
-                           leader_route_is_direct(route) ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
+                           route->state == ROUTE_DIRECT ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
         return;
     }
     node_command_send(&recalls->command, on, &payload, false);
