@@ -12,19 +12,14 @@
 
 /* --- who asks --- */
 
-static enum gate identify_token(struct conn *conn, const struct identity **ret_identity)
+/* By the request's header. */
+static enum gate identify_token(const struct conn *conn, const struct identity **ret_identity)
 {
-    struct caller *caller = conn->caller;
     const struct parser_field *field = &conn->parser.head.authorization;
     const char *text = conn_at(conn, field->at);
     size_t len = field->len;
     struct token_hash hash;
 
-    if (caller != NULL) {
-        *ret_identity = tokens_find(api_loop(conn)->tokens, &caller->token);
-        caller->has_token = *ret_identity != NULL; /* false: it was removed from the file */
-        return GATE_OPEN;
-    }
     if (field->count > 1) {
         return GATE_TWO_TOKENS;
     }
@@ -100,16 +95,21 @@ static void count_for(struct conn *conn, const struct identity *identity)
 static enum gate identify(struct conn *conn)
 {
     const struct token_table *tokens = api_loop(conn)->tokens;
-    const struct caller *caller = conn->caller;
+    struct caller *caller = conn->caller;
     const struct identity *identity = NULL;
-    /* By the request's header, or the connection's caller. */
-    bool has_token = caller != NULL ? caller->has_token : conn->parser.head.authorization.count > 0;
+    bool shows_token = caller == NULL && conn->parser.head.authorization.count > 0;
     enum gate gate = GATE_OPEN;
 
-    if (tokens_are_used(tokens) && has_token) {
-        gate = identify_token(conn, &identity);
-    } else if (tokens_are_used(tokens) && conn_certificate(conn) != NULL) {
-        identity = tokens_find_certificate(tokens, conn_certificate(conn));
+    if (tokens_are_used(tokens)) {
+        if (shows_token) {
+            gate = identify_token(conn, &identity);
+        } else if (caller != NULL && caller->has_token) {
+            identity = tokens_find(tokens, &caller->token);
+            caller->has_token = identity != NULL; /* false: it was removed from the file */
+        }
+        if (identity == NULL && !shows_token && conn_certificate(conn) != NULL) {
+            identity = tokens_find_certificate(tokens, conn_certificate(conn));
+        }
     }
     identity = identity != NULL ? identity : tokens_at(tokens, 0);
     if (conn->identity != identity) {
