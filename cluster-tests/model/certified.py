@@ -13,7 +13,8 @@ import redis
 from certificates import Authority
 from client import Connection
 
-CERTIFIED = ("alice", "bob", "eve")
+HOLDERS = ("alice", "bob", "eve")
+CERTIFIED = (*HOLDERS, "till")
 NOBODY = "nobody"  # its certificate has no line
 LONG_AGO_S = -3 * 86400  # they begin then, since clocks may be set back
 WAIT_S = 60

@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 
-from model.certified import CERTIFIED, Held, ends, probe
+from model.certified import HOLDERS, Held, ends, probe
 from model.reference import DATED, NO_MAX, SECRET, Share, must
 
 OPERATIONS = {}
@@ -319,7 +319,8 @@ def put(run, tag, what="again", node=0, as_="operator", mode=None, by=0, wait=Fa
 
 
 def ctl_options(fields):
-    names = {"max_id": "--max-id", "max_step": "--max-step", "key": "--shape-key"}
+    names = {"max_id": "--max-id", "max_step": "--max-step", "key": "--shape-key",
+             "cover_s": "--cover-s"}
     return [word for name, value in fields.items()
             for word in (names.get(name, f"--{name}"), value)]
 
@@ -849,6 +850,8 @@ def layout_delete(run, name, node=0):
     if answer.ok:
         known["alive"] = False
         run.world.settle()
+        for one in sorted(run.model.flakes.get(known["preset"], ()))[:1]:
+            check_at(run, node, "operator", "resp" if one % 2 else "http", name, one)
 
 
 # --- clocks, tokens ---
@@ -883,7 +886,7 @@ def reload(run, who, both=False):
 CHANGES = ["server", "again", "authority", "line", "line", "ended", "stranger", "ends", "beside"]
 
 
-@operation(lambda rng, plan: {"what": rng.choice(CHANGES), "who": rng.choice(CERTIFIED),
+@operation(lambda rng, plan: {"what": rng.choice(CHANGES), "who": rng.choice(HOLDERS),
                               "node": rng.randrange(plan.size)},
            weight=6, cost_s=0.5, at_most=4, covers=[])
 def certificate(run, what, who="alice", node=0):
@@ -1253,6 +1256,37 @@ def cut_client(run, node=0, beside=0, protocol="http"):
         served(number, "ok")
 
 
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size), "resp": rng.random() < 0.3,
+                              "for_s": rng.choice([None, 0, 86400, 604800])},
+           weight=3, cost_s=0.05, covers=[])
+def long_cut(run, node=0, for_s=None, resp=False):
+    """A client that is cut for days stays so, whatever happens to nodes and clocks; it is cut for
+    so long, or (0) restored."""
+    world, model = run.world, run.model
+
+    def code(number):
+        if resp:
+            return world.resp(number, "till", "LEAFD.DECODE", 1256557484213448722)
+        return world.http(number, "till", "GET", "/api/tags?prefix=t/")
+
+    answer = run.certain(lambda: code(node))
+    now_s = world.shift_s
+    if model.cut_s is not None:
+        right = {"client_cut"} if now_s < model.cut_s - 3600 else {"ok"} if not model.cut_s else {
+            "client_cut", "ok"}
+        expect(answer, right, f"till, cut until {model.cut_s}, where the clocks say {now_s}")
+    if for_s is None:
+        return
+    body = {"for_s": for_s} if for_s else None
+    answer = run.certain(lambda: world.http(node, "operator", "PUT" if for_s else "DELETE",
+                                            "/api/clients/cuts/till", body))
+    expect(answer, {"ok"} if for_s else {"ok", "unknown_cut"}, f"cuts till for {for_s}")
+    model.cut_s = for_s and now_s + for_s
+    for number in range(run.size):
+        run.until(lambda at=number: code(at).code == ("client_cut" if for_s else "ok"),
+                  f"till is cut for {for_s}")
+
+
 # --- a share of tags ---
 
 def draw_share(rng, plan):
@@ -1465,11 +1499,12 @@ def force_worker(run, name, node=0, give=False):
 STEPPED_CALLS = ["text", "range", "json", "next", "tinyid", "segment"]
 
 
-def stepped_ids(run, name, node, call, count):
+def stepped_ids(run, name, node, call, count, key=None):
     """The ids of an answer in each form, or None."""
     world = run.world
     if call == "next":
-        answer = world.resp(node, "operator", "LEAFD.NEXT", name, "COUNT", count)
+        answer = world.resp(node, "operator", "LEAFD.NEXT", name, "COUNT", count,
+                            *(["KEY", key] if key else []))
         return answer, answer.numbers
     if call in ("tinyid", "segment"):
         path = "nextIdSimple" if call == "tinyid" else "nextSegmentIdSimple"
@@ -1483,7 +1518,8 @@ def stepped_ids(run, name, node, call, count):
         return answer, list(range(first, last + 1, delta))
     options = f"count={count}&timeout_ms=10000"
     options += f"&format={call}&stepped=1" if call != "text" else ""
-    answer = world.http(node, "operator", "GET", f"{SEGMENT}{name}?{options}")
+    answer = world.http(node, "operator", "GET", f"{SEGMENT}{name}?{options}", None,
+                        {"Idempotency-Key": key} if key else None)
     if not answer.ok:
         return answer, None
     if call == "text":
@@ -1497,25 +1533,40 @@ def stepped_ids(run, name, node, call, count):
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "other": rng.randrange(plan.size),
                               "mode": rng.choice(MODES), "by": rng.choice([1, 2, 3, 10, 1000]),
                               "at": rng.randrange(1000), "call": rng.choice(STEPPED_CALLS),
-                              "count": rng.choice([1, 4, 30])},
+                              "count": rng.choice([1, 4, 30]),
+                              "room": rng.choice([None, None, 0, 3, 50])},
            weight=5, covers=["GET /tinyid/id/", "POST /tinyid/id/"])
-def stepped(run, node, other, mode, by, at, call, count):
-    """A tag gets an increment and an offset; all nodes hand out numbers of these, each once."""
+def stepped(run, node, other, mode, by, at, call, count, room=None):
+    """A tag gets an increment and an offset, and room for so many ids; all nodes hand out numbers
+    of these, each once, and for a key the same as before."""
     world = run.world
     name = f"stepped-{mode}"
-    fields = {"mode": mode, "step": 20, "increment": by, "offset": at % by}
+    fields = {"mode": mode, "step": 20, "increment": by, "offset": at % by, "max": NO_MAX}
+    given = run.model.stepped.setdefault(name, set())
+    key = f"k{len(given)}" if mode != "trend" and call in ("text", "json", "next") else None
+    kept = None
     if name in run.model.steps:
         shown = run.certain(lambda: world.http(node, "operator", "GET", f"/api/tags/{name}")).json
-        found = (shown.get("increment", 1), shown.get("offset", 0))
+        found = (shown.get("increment", 1), shown.get("offset", 0), int(shown.get("max", NO_MAX)))
         must(found == run.model.steps[name], "stepped-forgotten",
              f"{shown} where {run.model.steps[name]} was set")
+        if key:
+            got, kept = stepped_ids(run, name, other, call, count, key)
+            must(not given & set(kept or []), "stepped-again", f"{name}: {key} {got}")
+            given |= set(kept or [])
+        if room is not None:
+            shown = run.certain(lambda: world.http(node, "operator", "GET",
+                                                   f"/api/tags/{name}")).json
+            fields["max"] = int(shown["max_id"]) + room * by
     answer = run.certain(lambda: world.http(node, "operator", "PUT", f"/api/tags/{name}?wait=all&"
                                             "timeout_ms=10000", fields))
-    if answer.code == "newer":
-        return
+    if answer.code == "newer" or answer.code == "bad_request" and room is not None:
+        return  # a node took a segment meanwhile
     expect(answer, {"ok", "not_everywhere"}, f"PUT {name} {fields}")
-    run.model.steps[name] = (by, at % by)
-    given = run.model.stepped.setdefault(name, set())
+    run.model.steps[name] = (by, at % by, fields["max"])
+    if kept:
+        got, again = stepped_ids(run, name, node, call, count, key)
+        must(again in (None, kept), "key-gave-others", f"{name}: {key}: {got} after {kept}")
     for number in (node, other):
         got, ids = stepped_ids(run, name, number, call, count)
         if not ids:
@@ -1523,7 +1574,8 @@ def stepped(run, node, other, mode, by, at, call, count):
         must(not given & set(ids) and len(set(ids)) == len(ids), "stepped-again",
              f"{name}: {call} of node {number}: {sorted(given & set(ids))[:9]} of {got}")
         given |= set(ids)
-        must(answer.code != "ok" or {n % by for n in ids} == {at % by}, "stepped-wrong",
+        must(answer.code != "ok" or {n % by for n in ids} == {at % by} and max(ids) < (
+            fields["max"]), "stepped-wrong",
              f"{name}: {fields}, and {call} of node {number}: {got}")
 
 

@@ -206,9 +206,10 @@ class Model:
         self.eve_workers = {}  # layout: so many are in her share of it; None: nobody knows
         self.imported = {}  # name: ids
         self.stepped = {}  # of tags with an increment: all that was ever handed out
-        self.steps = {}  # their increments and offsets
+        self.steps = {}  # their increments, offsets and max
         self.pools = ""  # of worker ids; None: nobody knows
         self.placed = {}  # node: its weight, and whether it is drained; if somebody knows
+        self.cut_s = 0  # till is cut until the clocks were set so far; None: nobody knows
         self.days = 0  # the clock was set so often: keys may be over
         self.clock_moved = False
         self.least_s = 0  # no number with a date is of an earlier period than this time's
@@ -351,10 +352,11 @@ class Model:
         self.share = copy.deepcopy(snapshot["share"])
         self.pools, self.steps = snapshot["pools"], dict(snapshot["steps"])
         self.placed = {}
+        self.cut_s = None if at_end else 0  # backups have none
         # The raise counts ids.
-        self.stepped = {name: self.stepped[name] for name, (by, _) in self.steps.items()
+        self.stepped = {name: self.stepped[name] for name, (by, _, most) in self.steps.items()
                         if at_end or max(self.stepped[name], default=0)
-                        < snapshot["stepped"][name] + raise_ids * by}
+                        < min(snapshot["stepped"][name] + raise_ids * by, most)}
         self.imported = {}  # one younger than the backup begins where it is told to
         # All worker ids are released, and the names of holders are others. Those were stopped, as
         # the documents demand: no time up to the restore comes again, of what lies ahead any may.
@@ -382,8 +384,8 @@ class Model:
 
 
 def within(tag, later, raise_ids):
-    """Were fewer ids handed out since than the raise covers?"""
+    """Were fewer ids handed out since than the raise covers, which ends at the max of then?"""
     if later.shape in DATED:
         return len(later.given) - len(tag.given) < raise_ids
     grown = max(later.given, default=0) - max(tag.given, default=0)
-    return later.key != tag.key or grown < raise_ids
+    return later.key != tag.key or grown < raise_ids and max(later.given, default=0) < tag.max

@@ -38,6 +38,7 @@ TOKENS = {
     "shop": "roles=ids prefix=a/",
     "eve": "roles=ids,read,tags,workers prefix=e/ tags=1 workers=2",
     "quick": "roles=ids prefix=q/",
+    "till": "roles=ids,read prefix=t/",
 }
 REMOVED_EXIT = 77
 PROXY = "127.0.0.9"  # from there connections begin with a header of the PROXY protocol
