@@ -60,8 +60,8 @@ HELD = """
 @pytest.mark.bound(240)
 @pytest.mark.parametrize("size, rule", [(1, "optional"), (3, "required")])
 def test_what_the_client_of_a_certificate_holds(binary, size, rule):
-    """Each change of certificates once, over HTTP and RESP."""
-    head = {"nodes": size, "tags": {"a/0": {"mode": "strict"}}, "tls": rule}
+    """Each change of certificates once, over HTTP, also with an admin listener, and RESP."""
+    head = {"nodes": size, "tags": {"a/0": {"mode": "strict"}}, "tls": rule, "split": size > 1}
     assert driver.replay(json.dumps(head) + HELD) is None
 
 

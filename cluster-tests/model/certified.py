@@ -119,7 +119,8 @@ class Held:
 
     def __init__(self, node, world, who, beside=None):
         self.context = world.tls.context(who)
-        self.http, self.stream = (Connection(node.address, WAIT_S, self.context) for _ in range(2))
+        self.http, self.stream = (Connection(address, WAIT_S, self.context)
+                                  for address in (node.ids_address, node.address))
         self.resp = redis.Redis(host="127.0.0.1", port=node.resp_port, socket_timeout=WAIT_S,
                                 password=beside and world.secrets[beside],
                                 single_connection_client=True, **world.tls.of_redis(who))
@@ -167,7 +168,7 @@ def ends(stream):
 def probe(node, context, session=None):
     """The code of a client's request on a connection of its own; "refused": it is not let in."""
     try:
-        with Connection(node.address, WAIT_S, context, session) as connection:
+        with Connection(node.ids_address, WAIT_S, context, session) as connection:
             answer = connection.request("GET", PROBE)
             return "ok" if answer.status == 200 else answer.code
     except OSError:

@@ -204,6 +204,7 @@ class Model:
         self.layouts = {}
         self.share = Share()
         self.eve_workers = {}  # layout: so many are in her share of it; None: nobody knows
+        self.eve_freed = False  # what she held is free, and hers again when she asks
         self.imported = {}  # name: ids
         self.stepped = {}  # of tags with an increment: all that was ever handed out
         self.steps = {}  # their increments, offsets and max
@@ -361,7 +362,7 @@ class Model:
         # All worker ids are released, and the names of holders are others. Those were stopped, as
         # the documents demand: no time up to the restore comes again, of what lies ahead any may.
         self.workers = {}
-        self.eve_workers = {}
+        self.eve_workers, self.eve_freed = {}, True
         self.stamped = {number: min(until_ms, now_ms) for number, until_ms in self.stamped.items()}
         self.keys = {} if drop_keys else copy.deepcopy(snapshot["keys"])
         self.lost.update((name, tag) for name, tag in now.items() if name not in self.tags)

@@ -43,6 +43,7 @@ class Plan:
         self.strangers = rng.choice([0, 0.1, 0.3])
         self.map = rng.choice([None, "64MiB"])  # of the data
         self.tls = rng.choice([None] * 8 + ["optional", "required"])
+        self.split = rng.random() < 0.2  # has an admin listener
         self.length = rng.choice([20, 60, 150])
         # Some kinds of operations are left out of each sequence, so that others come more often.
         self.weights = {name: operation.weight * rng.choice([0, 1, 1, 3])
@@ -206,7 +207,8 @@ def play(steps, plan, careful=True, world=None):
 
 def open_world(plan):
     settings = {"data-map-bytes": plan.map} if plan.map else {}
-    world = World(tempfile.mkdtemp(prefix="leafd-model-"), plan.size, settings, plan.tls)
+    world = World(tempfile.mkdtemp(prefix="leafd-model-"), plan.size, settings, plan.tls,
+                  plan.split)
     world.start()
     return world
 
@@ -261,7 +263,7 @@ def printed(steps, plan):
     used = {words["tag"] for _, words in steps if "tag" in words}
     specs = {tag: spec for tag, spec in plan.specs.items() if tag in used}
     lines = [json.dumps({"nodes": plan.size, "tags": specs, "map": plan.map,
-                         "tls": plan.tls})]
+                         "tls": plan.tls, "split": plan.split})]
     return "\n".join(lines + [json.dumps([name, words]) for name, words in steps])
 
 
@@ -269,6 +271,7 @@ def read(text):
     lines = [json.loads(line) for line in text.splitlines() if line.strip()]
     plan = Plan(0, lines[0]["nodes"], lines[0]["tags"])
     plan.map, plan.tls = lines[0].get("map"), lines[0].get("tls")
+    plan.split = lines[0].get("split", False)
     return [(name, words) for name, words in lines[1:]], plan
 
 

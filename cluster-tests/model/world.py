@@ -41,6 +41,8 @@ TOKENS = {
     "till": "roles=ids,read prefix=t/",
 }
 REMOVED_EXIT = 77
+# Routes of the role ids, which an admin listener does not have.
+OF_IDS = ("/api/segment/get", "/api/snowflake/", "/decodeSnowflakeId", "/tinyid/")
 PROXY = "127.0.0.9"  # from there connections begin with a header of the PROXY protocol
 
 
@@ -79,13 +81,15 @@ class Answer:
 
 
 class World:
-    """size nodes; settings: further ones of leafd; tls: http.tls-client, where they speak TLS."""
+    """size nodes; settings: further ones of leafd; tls: http.tls-client, where they speak TLS;
+    split: they have an admin listener."""
 
-    def __init__(self, directory, size, settings=None, tls=None):
+    def __init__(self, directory, size, settings=None, tls=None, split=False):
         self.directory = str(directory)
         self.size = size
         self.turn = 0  # of a step: it says what clients show in it
         self.tls = Certificates(self.directory, tls) if tls else None
+        self.split = split
         self.generation = 0  # of the tokens: how often each was exchanged
         self.limits = dict(TOKENS)
         self.secrets = {name: f"{name}-0" for name in TOKENS}
@@ -100,8 +104,7 @@ class World:
              "proxy-from": PROXY, **(self.tls.settings() if tls else {}), **(settings or {})},
         )
         for node in self.cluster.nodes:
-            node.resp_port = take_port()
-            node.settings["resp-listen"] = f"127.0.0.1:{node.resp_port}"
+            self.listen(node)
         self.dress()
         self.clocks = own_clocks(self.cluster)
         self.shift_s = 0
@@ -114,6 +117,17 @@ class World:
 
     # auth-anonymous has read, since the helpers of the tests ask for the cluster's state without a
     # token; requests of a sequence always show one.
+
+    def listen(self, node):
+        """Its addresses: node.address is where the cluster is asked for, which may be an admin
+        listener."""
+        node.resp_port = take_port()
+        node.settings["resp-listen"] = f"127.0.0.1:{node.resp_port}"
+        node.ids_address = node.address
+        if self.split:
+            node.ids_address = ("127.0.0.1", take_port())
+            node.settings["http-listen"] = f"127.0.0.1:{node.ids_address[1]}"
+            node.settings["admin-listen"] = node.http_address
 
     def start(self):
         for node in self.cluster.nodes:
@@ -182,25 +196,24 @@ class World:
             return ""
         return f"Authorization: Bearer {self.secret(token, number)}\r\n"
 
-    def connect(self, node, shown, wait_s=WAIT_S):
-        """A connection by a client that shows this certificate, with a ticket if it has one."""
-        if self.tls is None:
-            return node.connect(wait_s)
-        return Connection(node.address, wait_s, self.tls.context(shown),
-                          self.tls.sessions.pop((node.id, shown), None))
+    def connect(self, address, shown, session=None):
+        """A connection by a client that shows this certificate."""
+        return Connection(address, WAIT_S, self.tls and self.tls.context(shown), session)
 
     def http(self, number, token, method, target, body=None, headers=None):
         """One request over HTTP, on a connection of this node that is kept open."""
         node = self.node(number)
         shown, says_token = self.shows(token)
-        place_of = (node.id, None, shown)
+        address = node.ids_address if target.startswith(OF_IDS) else node.address
+        place_of = (address, None, shown)
         head = dict(headers or {})
         if token is not None and says_token:
             head["Authorization"] = f"Bearer {self.secret(token, number)}"
         data = None if body is None else json.dumps(body).encode()
         try:
             if place_of not in self.connections:
-                self.connections[place_of] = self.connect(node, shown)
+                session = self.tls and self.tls.sessions.pop((node.id, shown), None)
+                self.connections[place_of] = self.connect(address, shown, session)
             response = self.connections[place_of].request(method, target, data, head)
             if response.headers.get("connection", "").lower() == "close":
                 self.connections.pop(place_of).close()
@@ -225,7 +238,8 @@ class World:
                  f"{self.bearer(number, token)}\r\n").encode()
         came = b""
         try:
-            with socket.create_connection(node.address, WAIT_S, (PROXY, 0)) as stream:
+            address = node.ids_address if target.startswith(OF_IDS) else node.address
+            with socket.create_connection(address, WAIT_S, (PROXY, 0)) as stream:
                 stream.sendall(header)
                 with self.sealed(stream, self.shows(token)[0]) as stream:
                     stream.sendall(lines)
@@ -295,7 +309,7 @@ class World:
         """Begin a stream that nobody reads; it, or None."""
         node = self.node(number)
         try:
-            stream = self.connect(node, self.shows(token)[0])
+            stream = self.connect(node.address, self.shows(token)[0])
             stream.send(f"GET /api/live HTTP/1.1\r\nHost: leafd\r\n"
                         f"{self.bearer(number, token)}\r\n".encode())
             self.streams.append(stream)
@@ -398,8 +412,7 @@ class World:
         self.newest_id += 1
         fresh = self.cluster.newcomer(self.newest_id, *targets)
         fresh.binary = targets[0].binary
-        fresh.resp_port = take_port()
-        fresh.settings["resp-listen"] = f"127.0.0.1:{fresh.resp_port}"
+        self.listen(fresh)
         self.dress()
         self.clocks[fresh.id] = add_clock(fresh)
         self.clocks[fresh.id].set(self.shift_s)
