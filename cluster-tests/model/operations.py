@@ -1351,8 +1351,8 @@ def share_delete(run, first=0, count=1, as_="eve", node=0):
 @operation(lambda rng, plan: {"layout": rng.choice([None, None, "l0", "l1"]),
                               "node": rng.randrange(plan.size)}, weight=4, covers=[])
 def share_worker(run, layout=None, node=0):
-    """A client that may hold two worker ids of each layout acquires one for a day. One that is of
-    the cluster's own layout as well counts in that share."""
+    """A client that may hold two worker ids of each layout acquires one for a day. One of the
+    cluster's own layout counts in the share of a wider one, too."""
     known = run.model.layouts.get(layout)
     body = {"name": "eve", "window_ms": 86400000, **({"layout": layout} if layout else {})}
     held = run.model.eve_workers
@@ -1365,19 +1365,18 @@ def share_worker(run, layout=None, node=0):
     if layout is not None and not (known and known["alive"]):
         expect(answer, {"unknown_layout"}, what)
         return
-    share = "" if known is None or known["preset"] != "sonyflake" else layout
+    wide = known is not None and known["preset"] == "sonyflake"
     if run.model.clock_moved:  # windows may be over
         held.clear()
     freed = run.model.clock_moved or run.model.eve_freed
-    full = held.get(share, 0) >= 2 and not freed
+    full = held.get(False, 0) + wide * held.get(True, 0) >= 2 and not freed
     expect(answer, {"share"} if full else {"ok"} | ({"share", "no_worker_id"} if freed else set()),
            what)
     if answer.ok:
         number = answer.json["worker_id"]
-        must(freed or (number >= 1024) == (share != ""), "of-another-share", f"{what}: {answer}")
+        must(freed or (number >= 1024) == wide, "of-another-share", f"{what}: {answer}")
         run.model.granted(number, answer.json, None, what)
-        share = share if number >= 1024 else ""
-        held[share] = held.get(share, 0) + 1
+        held[number >= 1024] = held.get(number >= 1024, 0) + 1
     elif answer.code == "unknown":
         run.model.eve_workers = None
 

@@ -203,7 +203,7 @@ class Model:
         self.stamped = {}  # worker id: no time up to this one may be granted again
         self.layouts = {}
         self.share = Share()
-        self.eve_workers = {}  # layout: so many are in her share of it; None: nobody knows
+        self.eve_workers = {}  # is it of a wider layout alone? So many; None: nobody knows
         self.eve_freed = False  # what she held is free, and hers again when she asks
         self.imported = {}  # name: ids
         self.stepped = {}  # of tags with an increment: all that was ever handed out
