@@ -480,19 +480,11 @@ void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len)
 
 /* --- the handshake --- */
 
-/* The queue is cleared only when it is not empty. */
-static void channel_clear_errors(void)
-{
-    if (ERR_peek_error() != 0) {
-        ERR_clear_error();
-    }
-}
-
 static int channel_broken(struct tls_channel *channel, int err, const char *reason)
 {
     channel->state = CHANNEL_BROKEN;
     (void)snprintf(channel->reason, sizeof channel->reason, "%s", reason);
-    channel_clear_errors();
+    tls_clear_errors();
     return err;
 }
 
@@ -546,7 +538,7 @@ int tls_channel_shake(struct tls_channel *channel)
     if (channel->taken_bytes > LIMIT_TLS_HANDSHAKE_BYTES) {
         return channel_broken(channel, ERR_TOO_LARGE, "TLS: a handshake too large");
     }
-    channel_clear_errors();
+    tls_clear_errors();
     rv = SSL_do_handshake(channel->ssl);
     if (rv == 1) {
         return channel_judge(channel);
@@ -654,7 +646,7 @@ void tls_channel_write(struct tls_channel *channel, const void *data, size_t len
 void tls_channel_rekey(struct tls_channel *channel)
 {
     if (channel->state == CHANNEL_OPEN) {
-        channel_clear_errors();
+        tls_clear_errors();
         (void)SSL_key_update(channel->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
         channel->records = 0;
     }
