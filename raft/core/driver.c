@@ -465,7 +465,8 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
         const struct store_entry *entry = &loaded->entries[i];
         struct entry_block *block = entry_block_new(entry->data, entry->len);
 
-        if (entry->type == RAFT_CHANGE && configuration_check(entry->data, entry->len) != 0) {
+        if (rv == 0 && entry->type == RAFT_CHANGE &&
+            configuration_check(entry->data, entry->len) != 0) {
             rv = ERR_CORRUPT;
         }
         entry_log_append(&driver->log, entry->term, entry->type, 0, block);
@@ -532,7 +533,7 @@ void driver_close(struct driver *driver)
 {
     ASSERT(driver_is_quiet(driver));
     applier_free(&driver->applier);
-    snapshot_drop_in(&driver->transfers);
+    snapshot_drop_in(&driver->transfers, false);
     trial_drop(&driver->trial);
     if (driver->consensus != NULL) {
         raft_close(raft_of(driver), NULL);
@@ -612,7 +613,8 @@ static void step_message(struct driver *driver, struct raft_message *message)
 
     ASSERT(!driver->failed);
     event.receive.message = message;
-    (void)driver_match(driver, message->server_id, &match);
+    (void)driver_match(driver, message->server_id,
+                       &match); /* 0: this node does not lead the peer */
     if (guard_drops(message, (int)raft_state(raft), driver_term(driver), match) ||
         vote_floor_drops(&driver->vote_floor, message) ||
         (message->type == RAFT_TIMEOUT_NOW &&
@@ -780,7 +782,7 @@ static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer
         message_release(message);
         return is_ignored;
     }
-    snapshot_drop_in(&driver->transfers);
+    snapshot_drop_in(&driver->transfers, false);
     driver->transfers.busy = true;
     in->active = true;
     in->from = from;
@@ -956,11 +958,7 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
     } else if (fits) {
         believed = trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
     }
-    if (rv == 0) {
-        snapshot_drop_in(&driver->transfers);
-    } else {
-        snapshot_refuse_in(&driver->transfers);
-    }
+    snapshot_drop_in(&driver->transfers, rv != 0);
     trial_drop(&driver->trial);
     return believed;
 }

@@ -16,18 +16,6 @@
 
 #define WINDOW_BYTES ((uint64_t)LIMIT_SNAPSHOT_WINDOW * LIMIT_SNAPSHOT_CHUNK_BYTES)
 
-void snapshot_drop_in(struct snapshot_transfers *transfers)
-{
-    struct snapshot_in *in = &transfers->in;
-
-    if (in->active) {
-        message_release(&in->message);
-    }
-    buf_free(&in->stream);
-    in->whole = false;
-    in->active = false;
-}
-
 unsigned snapshot_reads(const struct snapshot_transfers *transfers)
 {
     unsigned count = 0;
@@ -230,12 +218,20 @@ static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
     (void)transfers->net->ops->send(transfers->net, to, FRAME_SNAPSHOT_ACK, &payload);
 }
 
-void snapshot_refuse_in(struct snapshot_transfers *transfers)
+void snapshot_drop_in(struct snapshot_transfers *transfers, bool refused)
 {
-    const struct wire_chunk_ack abort = {.transfer = transfers->in.transfer, .abort = true};
+    struct snapshot_in *in = &transfers->in;
+    const struct wire_chunk_ack abort = {.transfer = in->transfer, .abort = true};
 
-    send_ack(transfers, transfers->in.from, &abort);
-    snapshot_drop_in(transfers);
+    if (refused) {
+        send_ack(transfers, in->from, &abort);
+    }
+    if (in->active) {
+        message_release(&in->message);
+    }
+    buf_free(&in->stream);
+    in->whole = false;
+    in->active = false;
 }
 
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
@@ -298,7 +294,7 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
         busy = busy || out->active || out->view.reading;
     }
     if (transfers->in.active && now - transfers->in.progress_ms > LIMIT_SNAPSHOT_MS) {
-        snapshot_drop_in(transfers);
+        snapshot_drop_in(transfers, false);
     }
     transfers->busy = busy || transfers->in.active;
 }

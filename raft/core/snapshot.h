@@ -131,11 +131,9 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
                             const uint8_t *payload, size_t len);
 
-/* Free all of what comes in. */
-void snapshot_drop_in(struct snapshot_transfers *transfers);
-
-/* The same, and report the failure to the sender, so that it begins anew. */
-void snapshot_refuse_in(struct snapshot_transfers *transfers);
+/* Free all of what comes in. refused: also report the failure to the sender, so that it begins
+ * anew. */
+void snapshot_drop_in(struct snapshot_transfers *transfers, bool refused);
 
 /*
  * --- trial: the rows of a snapshot, tried as they arrive: do they form a valid state?
