@@ -325,22 +325,25 @@ static size_t string_end(const char *text, size_t len, size_t at)
     return at < len ? at + 1 : len;
 }
 
-/* After the object or array at `at`, in a text within the bound of length. */
-static size_t tree_end(const char *text, size_t len, size_t at, const char **ret_why)
+size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
 {
+    size_t bound = len - at > LIMIT_JSON_BYTES ? at + LIMIT_JSON_BYTES + 1 : len;
     unsigned values = 0;
     unsigned depth = 0;
+    size_t end = at;
 
-    while (at < len) {
-        char c = text[at];
+    ASSERT(at < len && json_skip_space(text, len, at) == at);
+    do {
+        char c = text[end];
 
         if (c == '"') {
-            at = string_end(text, len, at);
+            end = string_end(text, bound, end);
             continue;
         }
-        at++;
+        end++;
         values += c == '[' || c == '{' || c == ',';
         depth += c == '[' || c == '{';
+        depth -= depth > 0 && (c == ']' || c == '}');
         if (depth > LIMIT_JSON_DEPTH) {
             *ret_why = "is nested in more than " TEXT(LIMIT_JSON_DEPTH) " levels";
             return 0;
@@ -349,25 +352,9 @@ static size_t tree_end(const char *text, size_t len, size_t at, const char **ret
             *ret_why = "has more than " TEXT(LIMIT_JSON_VALUES) " values";
             return 0;
         }
-        if ((c == ']' || c == '}') && --depth == 0) {
-            return at;
-        }
-    }
-    return len;
-}
-
-size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
-{
-    size_t bound = len - at > LIMIT_JSON_BYTES ? at + LIMIT_JSON_BYTES + 1 : len;
-    size_t end;
-
-    ASSERT(at < len && json_skip_space(text, len, at) == at);
-    if (text[at] == '[' || text[at] == '{') {
-        end = tree_end(text, bound, at, ret_why);
-    } else if (text[at] == '"') {
-        end = string_end(text, bound, at);
-    } else { /* a number, a word, or one invalid byte; a NUL ends it, too */
-        end = at + 1;
+    } while (depth > 0 && end < bound);
+    if (text[at] != '[' && text[at] != '{' && text[at] != '"') {
+        /* a number, a word, or one invalid byte; a NUL ends it, too */
         while (end < bound && strchr(JSON_SPACE ",:]}[{\"", text[end]) == NULL) {
             end++;
         }
