@@ -667,11 +667,11 @@ static void put_stalls(struct exposition *to, const struct api_loop *at)
                 (void)snprintf(label, sizeof label, "loop=\"http-%u\"", i - 1);
             }
             if (k == 0) {
-                expose_ms(to, label, (int64_t)stall_longest_ms(stall));
+                expose_ms(to, label, (int64_t)stall->longest_ms);
             } else if (k == 1) {
                 expose_ms(to, label, (int64_t)stall_minute_ms(stall, now_ms));
             } else {
-                expose_us(to, label, stall_busiest_us(stall));
+                expose_us(to, label, stall->busiest_us);
             }
         }
     }
