@@ -88,12 +88,15 @@ static void update_clock(struct health *health)
     uint64_t wall_ms = clock_wall_ms(clock);
     bool is_known = check->members > 0 && clock_check_agreed(check, now_ms, wall_ms);
     int64_t off_ms;
+    size_t samples;
 
     if (clock_check_verdict(check, now_ms, wall_ms, &off_ms) != 0 || is_known) {
         SEE(health, clock_off_ms, off_ms);
     }
     if (is_known) {
-        SEE(health, clock_known, true);
+        uint64_t cluster_ms = clock_check_cluster_ms(check, now_ms, wall_ms, &samples);
+
+        SEE(health, clock_line_ms, (int64_t)(cluster_ms - now_ms));
     }
 }
 
@@ -107,7 +110,6 @@ void health_update(struct health *health)
     const struct window_counts *windows = windows_counts(health->of.windows);
     struct lease_status lease;
     struct fsm_usage usage;
-    uint64_t through;
 
     lease_status(health->of.lease, &lease);
     SEE(health, snowflake_refusal, lease.refusal);
@@ -143,8 +145,8 @@ void health_update(struct health *health)
     SEE(health, burnt[ID_BURN_WINDOW], windows->burnt_window);
     SEE(health, given_back, segments->returned + windows->returned);
     SEE(health, leader_known, leader_route_is_known(route));
-    if (leader_route_through(route, &through)) {
-        SEE(health, leader_through, through);
+    if (route->state != ROUTE_SOUGHT) { /* as before while one is sought */
+        SEE(health, leader_through, route->forwarder);
     }
 }
 

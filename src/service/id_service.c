@@ -197,7 +197,7 @@ static void recalls_turn(struct id_service *service)
         recalls->look = recalls->after_len > 0;
         recalls->after_len = 0;
         node_command_pause(&recalls->command, on,
-                           leader_route_is_direct(route) ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
+                           route->state == ROUTE_DIRECT ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
         return;
     }
     command_put(&payload, COMMAND_RECALLED, NULL);
@@ -501,6 +501,7 @@ static void start_views(struct id_service *service, const struct store_loaded *l
     service->health.of = of;
     service->health.start_last = loaded->first_index + loaded->entry_count - 1;
     service->health.held_look.wakes = WAKE_SEEN;
+    atomic_store(&service->health.seen.clock_line_ms, ID_CLOCK_UNKNOWN);
     ASSERT(pthread_mutex_init(&service->health.figures.mutex, NULL) == 0);
     timer_init(&service->figures_due, figures_due_cb);
     context_arm_in(service->context.on, &service->figures_due, 0);

@@ -14,8 +14,8 @@
 #include "src/base/zone.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
-#include "src/id/fsm/fsm_settings.h"
-#include "src/state/facts.h"
+#include "src/id/fsm/fsm.h"
+#include "src/state/state_tables.h"
 #include "src/state/journal.h"
 
 /* Raise of the epochs of worker ids. No worker id was acquired this often since, so no holder of

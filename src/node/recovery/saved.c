@@ -23,7 +23,7 @@
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
-#include "src/state/facts.h"
+#include "src/state/state_tables.h"
 #include "storage/lmdb/dir.h"
 #include "storage/lmdb/store.h"
 

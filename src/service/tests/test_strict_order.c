@@ -186,8 +186,8 @@ static void late_frame(unsigned batches_between)
     for (unsigned i = 0; i < batches_between; i++) {
         assert_int_equal(strict_take(&ring, asking, "a", 1, NULL), end++);
     }
-    assert_true(replica_receive(&ring_node(&ring, leader)->replica, asking, FRAME_REQUEST,
-                                late->payload.data, late->payload.len));
+    assert_true(replica_receive(&ring_node(&ring, leader)->replica.peers.receiver, asking,
+                                FRAME_REQUEST, late->payload.data, late->payload.len));
     fake_frame_free(late);
     ring_run_ms(&ring, 100);
     assert_int_equal(ring.refused, 0);
