@@ -27,41 +27,32 @@ static const char *const FIELDS[] = {"tag",    "max_id",  "step",      "max_step
                                      "paused", "reason",  "changing",  "warning",    NULL};
 #define CSV_FIELDS 11
 
-/* A cell of CSV. A file gets the raw texts, a terminal clean ones. */
-static void put_cell(struct buf *out, const json_t *field)
-{
-    const char *text = json_string_value(field);
-    BUF_LOCAL(clean);
-
-    if (json_is_integer(field)) {
-        buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
-    }
-    if (text != NULL && isatty(STDOUT_FILENO)) {
-        clean_text(&clean, text);
-        text = buf_text(&clean);
-    }
-    if (text == NULL || strpbrk(text, "\",\n\r") == NULL) {
-        buf_printf(out, "%s", text != NULL ? text : "");
-        return;
-    }
-    buf_put(out, "\"", 1);
-    for (; *text != '\0'; text++) {
-        buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    }
-    buf_put(out, "\"", 1);
-}
-
+/* Cells of CSV. A file gets the raw texts, a terminal clean ones. */
 static void put_csv(struct ctl *ctl, json_t *tags)
 {
-    size_t i;
-    json_t *tag;
+    struct buf *out = &ctl->out;
 
-    json_array_foreach(tags, i, tag)
-    {
-        for (size_t column = 0; column < CSV_FIELDS; column++) {
-            put_cell(&ctl->out, json_object_get(tag, FIELDS[column]));
-            buf_printf(&ctl->out, "%s", column + 1 < CSV_FIELDS ? "," : "\r\n");
+    for (size_t cell = 0; cell < json_array_size(tags) * CSV_FIELDS; cell++) {
+        size_t column = cell % CSV_FIELDS;
+        const json_t *tag = json_array_get(tags, cell / CSV_FIELDS);
+        const json_t *field = json_object_get(tag, FIELDS[column]);
+        const char *text = json_string_value(field) != NULL ? json_string_value(field) : "";
+        const char *quote;
+        BUF_LOCAL(clean);
+
+        if (isatty(STDOUT_FILENO)) {
+            clean_text(&clean, text);
+            text = buf_text(&clean);
         }
+        if (json_is_integer(field)) {
+            buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
+        }
+        quote = strpbrk(text, "\",\n\r") != NULL ? "\"" : "";
+        buf_printf(out, "%s", quote);
+        for (; *text != '\0'; text++) {
+            buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+        }
+        buf_printf(out, "%s%s", quote, column + 1 < CSV_FIELDS ? "," : "\r\n");
     }
 }
 

@@ -94,42 +94,18 @@ static int entry_by_time(const void *a, const void *b)
     return strcmp(texts[0] != NULL ? texts[0] : "", texts[1] != NULL ? texts[1] : "");
 }
 
-/* The last `shown` of this round. */
-static enum ctl_exit history_print(struct history *history, size_t shown)
-{
-    struct ctl *ctl = history->ctl;
-    size_t count = json_array_size(history->entries);
-    json_t **sorted = MUST_HAVE(calloc(count + 1, sizeof *sorted));
-
-    for (size_t i = 0; i < count; i++) {
-        sorted[i] = json_array_get(history->entries, i);
-    }
-    qsort(sorted, count, sizeof *sorted, entry_by_time);
-    for (size_t i = count > shown ? count - shown : 0; i < count; i++) {
-        const char *asked = field_text(sorted[i], "asked");
-
-        if (ctl->json) {
-            ctl_put_json(ctl, sorted[i]);
-        } else {
-            ctl_put_form(&ctl->out, ctl->command->form, sorted[i]);
-            ctl_put_form(&ctl->out, asked != NULL && *asked != '\0' ? "  {asked}\n" : "\n",
-                         sorted[i]);
-        }
-    }
-    free(sorted);
-    json_array_clear(history->entries);
-    return ctl_flush(ctl);
-}
-
 enum ctl_exit run_history(struct ctl *ctl)
 {
     struct history history = {.ctl = ctl, .entries = json_array()};
-    uint64_t shown = HISTORY_SHOWN;
+    uint64_t shown = HISTORY_SHOWN; /* of the first round; then all */
     uint64_t rounds = 0;
     enum ctl_exit code = ctl_number_option(ctl, "limit", UINT32_MAX, &shown);
 
     code = code == CTL_DONE ? ctl_number_option(ctl, "times", UINT32_MAX, &rounds) : code;
-    for (uint64_t round = 0; code == CTL_DONE; round++) {
+    for (uint64_t round = 1; code == CTL_DONE; round++) {
+        json_t **sorted;
+        size_t count;
+
         for (size_t i = 0; i < ctl->cluster->servers.count; i++) {
             if (history.after[i] >= 0) {
                 history_read(&history, i);
@@ -139,8 +115,28 @@ enum ctl_exit run_history(struct ctl *ctl)
             code = history.failed;
             break;
         }
-        code = history_print(&history, round == 0 ? (size_t)shown : SIZE_MAX);
-        if (!ctl_has(ctl, "follow") || code != CTL_DONE || (rounds > 0 && round + 1 >= rounds)) {
+        count = json_array_size(history.entries);
+        sorted = MUST_HAVE(calloc(count + 1, sizeof *sorted));
+        for (size_t i = 0; i < count; i++) {
+            sorted[i] = json_array_get(history.entries, i);
+        }
+        qsort(sorted, count, sizeof *sorted, entry_by_time);
+        for (size_t i = count > shown ? count - shown : 0; i < count; i++) {
+            const char *asked = field_text(sorted[i], "asked");
+
+            if (ctl->json) {
+                ctl_put_json(ctl, sorted[i]);
+                continue;
+            }
+            ctl_put_form(&ctl->out, ctl->command->form, sorted[i]);
+            ctl_put_form(&ctl->out, asked != NULL && *asked != '\0' ? "  {asked}\n" : "\n",
+                         sorted[i]);
+        }
+        free(sorted);
+        json_array_clear(history.entries);
+        shown = SIZE_MAX;
+        code = ctl_flush(ctl);
+        if (!ctl_has(ctl, "follow") || code != CTL_DONE || round == rounds) {
             break;
         }
         (void)poll(NULL, 0, FOLLOW_MS);
