@@ -512,7 +512,6 @@ static int refuse_cut(struct conn *conn)
     char message[LIMIT_CUT_WHO_BYTES + TEXT_TIME_BYTES + LIMIT_TAG_REASON_BYTES + 32];
     char extra[48];
 
-    conn->last_len = 0;
     (void)snprintf(extra, sizeof extra, "Retry-After: %llu\r\n", ull((left_ms + 999) / 1000));
     (void)snprintf(message, sizeof message, "%s is cut until %s%s%s", cut->who,
                    TEXT_TIME(cut->until_ms), cut->reason[0] != '\0' ? ": " : "", cut->reason);
@@ -540,6 +539,7 @@ int deny(struct conn *conn)
     const char *host;
     size_t len;
 
+    conn->last_len = 0; /* the same head is judged anew: a reload, or a cut's end, may let it in */
     /* For a cut, the audit already has who asked for it; for a tag, see refuse_tag(). */
     if (gate != GATE_OTHER_LISTENER && gate != GATE_CUT && gate != GATE_TAG) {
         audited_refuse(conn);

@@ -70,18 +70,18 @@ static enum gate identify(struct conn *conn)
     struct caller *caller = conn->caller;
     const struct identity *identity = NULL;
     bool is_used = tokens_are_used(tokens);
-    /* By the request's header, or the connection's caller. */
-    bool has_token = is_used && (caller != NULL ? caller->has_token : field->count > 0);
+    bool shows_token = is_used && caller == NULL && field->count > 0;
     enum gate gate = GATE_OPEN;
     struct token_hash hash;
 
-    if (!has_token) {
-        if (is_used && conn_certificate(conn) != NULL) {
-            identity = tokens_find_certificate(tokens, conn_certificate(conn));
-        }
-    } else if (caller != NULL) {
+    if (is_used && caller != NULL && caller->has_token) {
         identity = tokens_find(tokens, &caller->token);
         caller->has_token = identity != NULL; /* false: it was removed from the file */
+    }
+    if (!shows_token) {
+        if (is_used && identity == NULL && conn_certificate(conn) != NULL) {
+            identity = tokens_find_certificate(tokens, conn_certificate(conn));
+        }
     } else if (field->count > 1) {
         gate = GATE_TWO_TOKENS;
     } else if (field->len < at || strncasecmp(text, BEARER, at) != 0) {
