@@ -6,6 +6,7 @@
  * only the first counts. Thread: one.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,18 +153,12 @@ enum ctl_exit run_history(struct ctl *ctl)
  * rates of all nodes are summed; the time that a tag's buffers last is the shortest of all
  * nodes. */
 
-/* Add a number to that of a row, or keep the larger one. */
-static void rate_merge(json_t *row, const char *name, int64_t number, bool add)
+/* What a node says may be any number: below 0 it is 0, and a sum does not overflow. */
+static int64_t sum_of(int64_t a, int64_t b)
 {
-    int64_t there = field_number(row, name, 0);
+    int64_t sum;
 
-    number = number < 0 ? 0 : number;
-    if (!add) {
-        number = there > number ? there : number;
-    } else if (__builtin_add_overflow(there, number, &number)) {
-        number = INT64_MAX;
-    }
-    ASSERT(json_object_set_new(row, name, json_integer(number)) == 0);
+    return __builtin_add_overflow(a, b > 0 ? b : 0, &sum) ? INT64_MAX : sum;
 }
 
 /* Add one node's page to an object by tag of {tag, rate_per_s, left (ids in buffers), step (the
@@ -173,17 +168,20 @@ static void rates_add(json_t *rates, const json_t *page)
     for (size_t i = 0; i < field_count(page, "segments"); i++) {
         const json_t *segment = field_item(page, "segments", i);
         const char *tag = field_text(segment, "tag");
-        json_t *row = json_object_get(rates, tag);
+        const json_t *row = json_object_get(rates, tag);
+        const json_t *shortest = json_object_get(row, "lasts_s");
+        /* Nodes hold no ids of tags in the modes without segments. */
+        bool is_held =
+            !field_is(segment, "state", "strict") && !field_is(segment, "state", "monotonic");
         int64_t per_s = field_number(segment, "rate_per_s", 0);
+        int64_t step = field_number(segment, "step", 0);
+        int64_t widest = field_number(row, "step", 0);
         int64_t left = 0; /* ids that the node still has */
+        double lasts_s = json_is_real(shortest) ? json_real_value(shortest) : INFINITY;
+        json_t *sum;
 
         if (tag == NULL) {
             continue;
-        }
-        if (row == NULL) {
-            row = MUST_HAVE(json_pack("{s:s, s:i, s:i, s:i, s:n, s:i}", "tag", tag, "rate_per_s", 0,
-                                      "left", 0, "step", 0, "lasts_s", "nodes", 0));
-            ASSERT(json_object_set_new(rates, tag, row) == 0);
         }
         for (size_t slot = 0; slot < field_count(segment, "slots"); slot++) {
             const json_t *ids = field_item(segment, "slots", slot);
@@ -191,25 +189,18 @@ static void rates_add(json_t *rates, const json_t *page)
             int64_t end = field_number(ids, "end", -1);
             int64_t by = field_number(ids, "increment", 1);
 
-            if (next >= 0 && end > next && by > 0 &&
-                __builtin_add_overflow(left, (end - next - 1) / by + 1, &left)) {
-                left = INT64_MAX;
-            }
+            left = sum_of(left, next >= 0 && end > next && by > 0 ? (end - next - 1) / by + 1 : 0);
         }
-        rate_merge(row, "rate_per_s", per_s, true);
-        rate_merge(row, "left", left, true);
-        rate_merge(row, "step", field_number(segment, "step", 0), false);
-        rate_merge(row, "nodes", 1, true);
-        /* Nodes hold no ids of tags in the modes without segments. */
-        if (per_s > 0 && !field_is(segment, "state", "strict") &&
-            !field_is(segment, "state", "monotonic")) {
-            const json_t *shortest = json_object_get(row, "lasts_s");
-            double lasts_s = (double)left / (double)per_s;
-
-            if (!json_is_real(shortest) || lasts_s < json_real_value(shortest)) {
-                ASSERT(json_object_set_new(row, "lasts_s", json_real(lasts_s)) == 0);
-            }
+        if (per_s > 0 && is_held) {
+            lasts_s = fmin(lasts_s, (double)left / (double)per_s);
         }
+        sum = json_pack("{s:s, s:I, s:I, s:I, s:o, s:I}", "tag", tag, "rate_per_s",
+                        sum_of(field_number(row, "rate_per_s", 0), per_s), "left",
+                        sum_of(field_number(row, "left", 0), left), "step",
+                        step > widest ? step : widest, "lasts_s",
+                        isfinite(lasts_s) ? json_real(lasts_s) : json_null(), "nodes",
+                        field_number(row, "nodes", 0) + 1);
+        ASSERT(json_object_set_new(rates, tag, MUST_HAVE(sum)) == 0);
     }
 }
 
@@ -271,9 +262,7 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
 
     json_object_foreach(look->rates, tag, row)
     {
-        if (__builtin_add_overflow(sum, field_number(row, "rate_per_s", 0), &sum)) {
-            sum = INT64_MAX;
-        }
+        sum = sum_of(sum, field_number(row, "rate_per_s", 0));
     }
     buf_printf(&ctl->out, "%zu of %zu nodes, %zu tags in use%s, %" PRId64 " ids a second\n\n",
                json_object_size(look->nodes), look->asked, json_object_size(look->rates),
