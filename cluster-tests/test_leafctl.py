@@ -590,6 +590,9 @@ def test_what_answers_nonsense_is_told(liar, tmp_path):
     for body in b"hello", b"[1]", b"{", b'{"a":1,"a":2}', b"":
         done = Leafctl(tmp_path, liar((200, body)).address)("status", code=70)
         assert "no JSON object" in done.err, done
+    for words in ["tags", "put", "x"], ["members", "remove", 3, "--yes"]:
+        done = Leafctl(tmp_path, liar((204, b"")).address)(*words, code=70)
+        assert done.out == "" and "no JSON object" in done.err, done
     # Fields of other types, or none, are shown as nothing.
     odd = {"members": [7, {"id": "x", "role": [], "levels": 3}], "leader_id": "z", "level": [],
            "change": "?", "alarms": [1], "quorum": [], "uid": 5}
