@@ -84,7 +84,7 @@ def test_check_names_what_is_wrong(make_cluster, tmp_path):
         text in got.out for text in both) and got, 30, "the alarm of both")
     assert re.search(rf"node {dead.id} .*cannot be reached", done.out), done
     assert done.out.count("LeafdNodeDown") == 1, done
-    cluster.followers()[0].kill9()
+    next(node for node in cluster.nodes if node not in (dead, rest)).kill9()
     wait_until(rest.sees_no_leader, 10, "no leader")
     done = wait_until(lambda: (got := ctl("check", code=2)) and "LeafdNoLeader" in got.out and got,
                       30, "the alarm that there is no leader")
