@@ -7,8 +7,7 @@
  * renegotiation, no compression, no early data; ALPN "http/1.1": a client that offers only others
  * is refused; one session ticket a handshake.
  *
- * The happy path of a certificate: tls_new(); tls_context_make() from the PEM text of files, then
- * tls_commit(). Later another tls_context_make(), which changes nothing yet, and then tls_commit()
+ * The happy path of a certificate: tls_context_make() from the PEM text of files, then tls_commit()
  * or tls_context_free(). Each new connection uses the context in force. Open ones keep theirs.
  * Unless the rules for client certificates have changed: then tickets are void, and an open session
  * reads nothing more, as if its client had sent close_notify (session_is_outdated()). So does one
