@@ -505,19 +505,19 @@ static int handle_info(struct conn *conn)
 static uint64_t put_resp_ids(struct conn *conn, const struct id_text *text,
                              const struct segment_range *range, struct buf *out)
 {
-    const bool is_number = id_text_is_number(text);
     uint32_t by = increment_of(range->increment);
     char id[ID_TEXT_BYTES_MAX];
 
     buf_reserve(out, (size_t)range->count * REPLY_ID_BYTES_MAX);
     for (uint32_t i = 0; i < range->count; i++) {
-        if (is_number) {
+        if (text->kind == ID_TEXT_NUMBER) {
             reply_integer(out, range->first + (uint64_t)i * by);
-        } else if (text->layout != NULL) {
+        } else if (text->kind == ID_TEXT_LAYOUT) {
             reply_integer(out, named_layout_id(text->layout, range->first + i));
         } else {
-            reply_bulk(out, id,
-                       id_text_put(api_loop(conn), text, range->first + (uint64_t)i * by, id));
+            reply_bulk(
+                out, id,
+                id_text_put(api_loop(conn), text, range->first + (uint64_t)i * by, true, id));
         }
     }
     return range->count;
@@ -526,7 +526,8 @@ static uint64_t put_resp_ids(struct conn *conn, const struct id_text *text,
 /* The number of ids made at once. */
 static uint32_t ids_per_part(const struct id_text *text)
 {
-    return id_text_is_number(text) || text->layout != NULL ? IDS_PER_PART : id_text_lines(text);
+    return text->kind == ID_TEXT_NUMBER || text->kind == ID_TEXT_LAYOUT ? IDS_PER_PART
+                                                                        : id_text_lines(text);
 }
 
 /* One id, or the last of some. */
@@ -537,7 +538,7 @@ HOT static int answer_last(struct conn *conn, const struct id_claim *claim)
     struct buf *out = reply_begin(conn);
 
     ASSERT(claim->range_count == 1);
-    if (id_text_is_number(&claim->text)) {
+    if (claim->text.kind == ID_TEXT_NUMBER) {
         reply_integer(out, id);
     } else {
         (void)put_resp_ids(conn, &claim->text, &(struct segment_range){id, 1, 0}, out);
