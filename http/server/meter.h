@@ -313,9 +313,6 @@ void meter_body_free(struct conn_meter *meter, struct metered *metered, struct h
 struct metered *meter_slow_body(const struct conn_meter *meter, const struct metered *after,
                                 uint64_t now_ms);
 
-/* Is a body of this many bytes large? */
-bool meter_is_large(uint64_t body_bytes);
-
 /*
  * --- latency: how long a loop's requests took, and how many there were, by class and by the first
  * digit of their status. The time is from a request's completion here until its reply was given to
