@@ -297,12 +297,6 @@ static const char *openssl_reason(void)
     return text != NULL ? text : "it cannot be read";
 }
 
-static BIO *open_file(const struct tls_file *file)
-{
-    ASSERT(file->len <= INT_MAX);
-    return MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
-}
-
 /* Append the subject, or "no subject", in one line of printable text. */
 static void certificate_subject(X509 *certificate, struct buf *out)
 {
@@ -325,7 +319,7 @@ static void certificate_subject(X509 *certificate, struct buf *out)
 static int load_certificates(struct tls_context *context, const struct tls_file *file, bool is_own,
                              struct tls_error *error)
 {
-    BIO *bio = open_file(file);
+    BIO *bio = MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
     SSL_CTX *ssl = context->ssl;
     bool was_asked = false;
     X509 *certificate;
@@ -369,7 +363,7 @@ static int load_certificates(struct tls_context *context, const struct tls_file 
 static int load_key(struct tls_context *context, const struct tls_file *file,
                     const struct tls_file *certificate, struct tls_error *error)
 {
-    BIO *bio = open_file(file);
+    BIO *bio = MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
     bool was_asked = false;
     EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_pass_phrase, &was_asked);
     int rv = 0;
@@ -426,6 +420,8 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
     SSL_CTX *ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
     int rv;
 
+    ASSERT(files->certificate.len <= INT_MAX && files->key.len <= INT_MAX &&
+           files->client_ca.len <= INT_MAX);
     context->ssl = ssl;
     SSL_CTX_set_security_level(ssl, SECURITY_LEVEL);
     ASSERT(SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1);

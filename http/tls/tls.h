@@ -26,8 +26,8 @@
  *
  * A client's name must be unambiguous: if its certificate has exactly one URI or DNS name among its
  * alternative names, and that is printable, the name is "uri:..." or "dns:..."; else it is the hash
- * of the public key, "sha256:...". The subject is never used: it may have several common names in
- * several encodings.
+ * of the public key, "sha256:" and 64 hexadecimal digits. The subject is never used: it may have
+ * several common names in several encodings.
  *
  * Tickets. All loops, listeners and certificates share a small ring of keys, so that a client may
  * return to another loop, and after a reload. The newest key seals; each key of the ring opens. A
