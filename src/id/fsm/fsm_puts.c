@@ -412,21 +412,6 @@ static bool merge_shape(const struct tag_row *old, const struct tag_put *put, st
                        "a name keeps the shape that it was first made with, also when deleted");
 }
 
-/* Append the key to those of the row's shape, `times` times. The caller frees the result after the
- * row. */
-static char *add_keys(struct tag_row *row, const char *key, unsigned times)
-{
-    char *shape = MUST_HAVE(malloc((size_t)row->shape_len + (size_t)times * SHAPE_KEY_BYTES));
-
-    memcpy(shape, row->shape, row->shape_len);
-    for (; times > 0; times--) {
-        memcpy(shape + row->shape_len, key, SHAPE_KEY_BYTES);
-        row->shape_len = (uint16_t)(row->shape_len + SHAPE_KEY_BYTES);
-    }
-    row->shape = shape;
-    return shape;
-}
-
 /* The tag shall have this key: its present one, or the next, from which on ids are by the put's
  * key. Ids still in segments or windows are by the key before, and so are the ids below max_id that
  * no client got; none of them comes again. A new name may begin with any key number, as in a dump
@@ -456,7 +441,13 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
         return !refuse_put(result, ERR_INVALID,
                            "another key comes without max_id and max, which it sets");
     }
-    plan->shape = add_keys(row, put->key, count - shape.key_count);
+    plan->shape = MUST_HAVE(malloc((size_t)row->shape_len + SHAPE_KEYS_MAX * SHAPE_KEY_BYTES));
+    memcpy(plan->shape, row->shape, row->shape_len);
+    row->shape = plan->shape;
+    for (unsigned keys = shape.key_count; keys < count; keys++) {
+        memcpy(plan->shape + row->shape_len, put->key, SHAPE_KEY_BYTES);
+        row->shape_len = (uint16_t)(row->shape_len + SHAPE_KEY_BYTES);
+    }
     if ((put->fields & TAG_FIELD_MAX) == 0 || put->max == 0) {
         row->max = shape_key_first(&shape, count);
     }

@@ -599,7 +599,7 @@ static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall
     slot->asked_ms = now_ms;
     slot->asked_renewal = false;
     command.zone_len = (uint16_t)strlen(command.zone);
-    command_put(&request->payload, command_acquire_type(&command), &command);
+    command_put(&request->payload, command_type_for(COMMAND_WORKER_ACQUIRE, &command), &command);
     lease->proposer->propose(lease->proposer, request);
 }
 
@@ -621,7 +621,7 @@ static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_m
     slot->asked_renewal = true;
     slot->asked_worker = command.worker_id;
     slot->asked_epoch = command.epoch;
-    command_put(&request->payload, command_renew_type(command.worker_id), &command);
+    command_put(&request->payload, command_type_for(COMMAND_WORKER_RENEW, &command), &command);
     lease->proposer->propose(lease->proposer, request);
 }
 
