@@ -8,6 +8,7 @@
 #define LEAFD_STATE_JOURNAL_H
 
 #include "src/base/buf.h"
+#include "src/base/clock.h"
 #include "src/base/err.h"
 #include "src/base/fields.h"
 #include "src/base/limits.h"
@@ -123,11 +124,6 @@ bool row_is_setting(const struct row_loaded *row, const char *name);
 uint64_t row_key_node(const uint8_t *key);
 
 /* --- times --- */
-
-static inline uint64_t later_of(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* A proposer's clock may have any value; the row keeps only a time that can be displayed. */
 static inline uint64_t displayable_ms(uint64_t wall_ms)
