@@ -798,39 +798,6 @@ int fsm_puts_delete(struct fsm *fsm, const struct delete_command *command)
 
 /* --- the memory of puts --- */
 
-/* The bytes that one put adds: by every text that it makes longer. */
-static uint64_t put_adds(const struct fsm_row *old, const struct tag_put *put)
-{
-    struct tag_row row = {.shape = put->shape, .shape_len = put->shape_len};
-    uint64_t before = 0;
-    uint64_t after;
-
-    if (old != NULL) {
-        const struct tag_row was = fsm_row_tag(old);
-
-        before = fsm_tag_bytes(&was);
-        row = was.deleted ? (struct tag_row){.shape = was.shape, .shape_len = was.shape_len} : was;
-    }
-    if ((put->step_fields & TAG_FIELD_PAUSED) != 0 && !put->paused) {
-        row.reason_len = 0;
-    }
-    if ((put->fields & TAG_FIELD_KEY) != 0 && tag_is_rekeyable(&row) &&
-        row.shape_len > tag_shape_text_len(row.shape, row.shape_len) &&
-        put->key_number > tag_key_number(&row)) {
-        row.shape_len =
-            (uint16_t)(row.shape_len + (put->key_number - tag_key_number(&row)) * SHAPE_KEY_BYTES);
-    }
-    row.name_len = put->name_len;
-    row.description_len =
-        put->fields & TAG_FIELD_DESCRIPTION ? put->description_len : row.description_len;
-    row.max = put->fields & TAG_FIELD_MAX ? put->max : row.max;
-    row.increment = put->step_fields & TAG_FIELD_INCREMENT ? put->increment : row.increment;
-    row.cover_s = put->step_fields & TAG_FIELD_COVER ? put->cover_s : row.cover_s;
-    row.reason_len = put->step_fields & TAG_FIELD_REASON ? put->reason_len : row.reason_len;
-    after = fsm_tag_bytes(&row);
-    return after > before ? after - before : 0;
-}
-
 uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts)
 {
     struct fsm_tags_walk walk = {0};
@@ -838,7 +805,34 @@ uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts)
     uint64_t bytes = 0;
 
     while (command_next(&puts, &put)) {
-        bytes += put_adds(fsm_tags_walk(&fsm->tags, &walk, put.name, put.name_len), &put);
+        const struct fsm_row *old = fsm_tags_walk(&fsm->tags, &walk, put.name, put.name_len);
+        const struct tag_row was = old != NULL ? fsm_row_tag(old) : (struct tag_row){0};
+        uint64_t before = old != NULL ? fsm_tag_bytes(&was) : 0;
+        struct tag_row row = was;
+        uint64_t after;
+
+        if (old == NULL || was.deleted) {
+            row = (struct tag_row){.shape = old != NULL ? was.shape : put.shape,
+                                   .shape_len = old != NULL ? was.shape_len : put.shape_len};
+        }
+        if ((put.step_fields & TAG_FIELD_PAUSED) != 0 && !put.paused) {
+            row.reason_len = 0;
+        }
+        if ((put.fields & TAG_FIELD_KEY) != 0 && tag_is_rekeyable(&row) &&
+            row.shape_len > tag_shape_text_len(row.shape, row.shape_len) &&
+            put.key_number > tag_key_number(&row)) {
+            row.shape_len = (uint16_t)(row.shape_len +
+                                       (put.key_number - tag_key_number(&row)) * SHAPE_KEY_BYTES);
+        }
+        row.name_len = put.name_len;
+        row.description_len =
+            put.fields & TAG_FIELD_DESCRIPTION ? put.description_len : row.description_len;
+        row.max = put.fields & TAG_FIELD_MAX ? put.max : row.max;
+        row.increment = put.step_fields & TAG_FIELD_INCREMENT ? put.increment : row.increment;
+        row.cover_s = put.step_fields & TAG_FIELD_COVER ? put.cover_s : row.cover_s;
+        row.reason_len = put.step_fields & TAG_FIELD_REASON ? put.reason_len : row.reason_len;
+        after = fsm_tag_bytes(&row);
+        bytes += after > before ? after - before : 0; /* by every text that it makes longer */
     }
     return bytes;
 }
