@@ -545,7 +545,7 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
     if (object != NULL) {
-        command_put(command, command_put_type(head), head);
+        command_put(command, command_type_for(COMMAND_TAGS_PUT, head), head);
         rv = tag_json_add(object, name, name_len, command, ret_fault);
     }
     json_decref(object);
@@ -565,7 +565,8 @@ bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zo
     uint64_t first;
     uint64_t end;
 
-    if (shape->date.count == 0 || !zones_local_ms(zones, shape->date.zone, wall_ms, &local_ms)) {
+    if (shape->date.unit == DATE_NONE ||
+        !zones_local_ms(zones, shape->date.zone, wall_ms, &local_ms)) {
         return false;
     }
     ret_period->number = shape_period(unit, local_ms);
@@ -911,7 +912,7 @@ static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
             return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
         }
         bulk->head.is_dump = next != '[' && is_at_page(*bulk);
-        command_put(bulk->command, command_put_type(&bulk->head), &bulk->head);
+        command_put(bulk->command, command_type_for(COMMAND_TAGS_PUT, &bulk->head), &bulk->head);
         bulk->at += next == '[';
         bulk->state = next == '['          ? TAG_BULK_FIRST_ITEM
                       : bulk->head.is_dump ? TAG_BULK_PAGE

@@ -524,7 +524,7 @@ void fake_log_acquire(struct fake *fake, struct worker_acquire acquire)
 
     acquire.name_len = (uint16_t)strlen(acquire.name);
     acquire.address = "";
-    command_put(&command, command_acquire_type(&acquire), &acquire);
+    command_put(&command, command_type_for(COMMAND_WORKER_ACQUIRE, &acquire), &acquire);
     lock(fake);
     apply(fake, &command, &reply);
     unlock(fake);

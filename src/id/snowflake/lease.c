@@ -524,7 +524,8 @@ static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall
     slot->asked_renewal = false;
     slot->request.deadline_ms = UINT64_MAX;
     command.zone_len = (uint16_t)strlen(command.zone);
-    command_put(&slot->request.payload, command_acquire_type(&command), &command);
+    command_put(&slot->request.payload, command_type_for(COMMAND_WORKER_ACQUIRE, &command),
+                &command);
 }
 
 static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
@@ -544,7 +545,7 @@ static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_m
     slot->asked_worker = command.worker_id;
     slot->asked_epoch = command.epoch;
     slot->request.deadline_ms = now_ms + REQUEST_MS;
-    command_put(&slot->request.payload, command_renew_type(command.worker_id), &command);
+    command_put(&slot->request.payload, command_type_for(COMMAND_WORKER_RENEW, &command), &command);
 }
 
 static void slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
