@@ -80,31 +80,6 @@ static void answer_part(struct compare *compare)
     compare_answer(compare, lender->peer, &part);
 }
 
-/* Answer the pending question with the finished read. */
-static void lender_turn(struct compare *compare)
-{
-    struct compare_lender *lender = &compare->lender;
-
-    if (!disk_view_take(&lender->rows)) {
-        return;
-    }
-    if (lender->rows.read.status != 0) {
-        refuse(compare, lender->peer, lender->number);
-        end_loan(compare);
-        return;
-    }
-    lender->fresh = true;
-    if (lender->asked == WIRE_COMPARE_OPEN) {
-        compare_answer(compare, lender->peer,
-                       &(struct wire_compared){.number = lender->number,
-                                               .kind = WIRE_COMPARED_OPEN,
-                                               .index = lender->rows.index});
-    } else {
-        answer_part(compare);
-    }
-    lender->asked = 0;
-}
-
 /* Compare the asker's reported state with this node's. */
 static enum wire_compared_kind judge(const struct compare *compare, const struct wire_compare *ask)
 {
@@ -610,6 +585,7 @@ static void asker_turn(struct compare *compare)
 void compare_turn(struct compare *compare)
 {
     struct compare_asker *asker = &compare->asker;
+    struct compare_lender *lender = &compare->lender;
 
     if (compare->on->driver->failed) {
         return;
@@ -634,7 +610,22 @@ void compare_turn(struct compare *compare)
                                                               .digest = asker->digest});
         }
     }
-    lender_turn(compare);
+    /* Answer the pending question with the finished read. */
+    if (disk_view_take(&lender->rows)) {
+        lender->fresh = true;
+        if (lender->rows.read.status != 0) {
+            refuse(compare, lender->peer, lender->number);
+            end_loan(compare);
+        } else if (lender->asked == WIRE_COMPARE_OPEN) {
+            compare_answer(compare, lender->peer,
+                           &(struct wire_compared){.number = lender->number,
+                                                   .kind = WIRE_COMPARED_OPEN,
+                                                   .index = lender->rows.index});
+        } else {
+            answer_part(compare);
+        }
+        lender->asked = 0;
+    }
     asker_turn(compare);
 }
 

@@ -230,34 +230,32 @@ static bool is_peer(const struct peers *peers, uint64_t id)
     return net_peer_find(peers->items, peers->count, id) != NULL;
 }
 
-static void add_all(struct peers *peers, const struct configuration *conf)
-{
-    MEMBER_FOREACH (member, conf) {
-        uint64_t id = member->id;
-        const struct net_peer *heard = net_peer_find(peers->heard.items, peers->heard.count, id);
-        const struct conf_member *learned = configuration_find(&peers->learned.conf, id);
-        /* The peer's own report is the newest, then a configuration newer than ours. */
-        const char *address = heard != NULL     ? heard->address
-                              : learned != NULL ? learned->address
-                                                : context_address(peers->on, member);
-
-        if (id != peers->on->node_id && !state_member_removed(peers->on->state, id) &&
-            !is_peer(peers, id) && peers->count < LIMIT_PEERS) {
-            peers->items[peers->count] = (struct net_peer){.id = id};
-            memcpy(peers->items[peers->count++].address, address, strlen(address));
-        }
-    }
-}
-
 static void peers_gather(struct peers *peers)
 {
     struct configuration applied;
+    const struct configuration *const all[] = {driver_configuration(peers->on->driver), &applied,
+                                               &peers->learned.conf};
 
     peers->count = 0;
     applier_configured(&peers->on->driver->applier, &applied);
-    add_all(peers, driver_configuration(peers->on->driver));
-    add_all(peers, &applied);
-    add_all(peers, &peers->learned.conf);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        MEMBER_FOREACH (member, all[i]) {
+            uint64_t id = member->id;
+            const struct net_peer *heard =
+                net_peer_find(peers->heard.items, peers->heard.count, id);
+            const struct conf_member *learned = configuration_find(&peers->learned.conf, id);
+            /* The peer's own report is the newest, then a configuration newer than ours. */
+            const char *address = heard != NULL     ? heard->address
+                                  : learned != NULL ? learned->address
+                                                    : context_address(peers->on, member);
+
+            if (id != peers->on->node_id && !state_member_removed(peers->on->state, id) &&
+                !is_peer(peers, id) && peers->count < LIMIT_PEERS) {
+                peers->items[peers->count] = (struct net_peer){.id = id};
+                memcpy(peers->items[peers->count++].address, address, strlen(address));
+            }
+        }
+    }
 }
 
 /* Has the node registered with this address? From then on the log's address applies. */
