@@ -242,8 +242,8 @@ def test_it_ends_by_itself_and_outlives_a_restart(start, tokens, tag):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_node_whose_clock_is_wrong(start, tokens, workers):
-    """Each cut that it takes from its start on ends by the cluster's time; a node without worker
-    ids knows that, too. Until it does, it refuses."""
+    """Each cut that it takes from its start on ends by the cluster's time, also right after a step
+    of its clock; a node without worker ids knows that, too. Until it does, it refuses."""
     cluster = start(**{"snowflake-workers": workers})
     node = cluster.followers()[0]
     for days in (-30, 30):
@@ -260,6 +260,10 @@ def test_a_node_whose_clock_is_wrong(start, tokens, workers):
             else:
                 assert answer.code == "no_leader", answer
                 answers.clear()  # it may know the leader later than the time
+        for days_now in (days - 1, days + 1, 0) * 3:
+            cluster.clocks[node.id].set(days_now * 86400)
+            answers.append(datetime.fromisoformat(cut(node, tokens, "shop").json()["until"])
+                           .timestamp() - 600)
         assert all(asked - 5 < made < time.time() + 5 for made in answers), (asked, answers)
     assert list(cuts(cluster.nodes[0], tokens)) == ["shop"]
 

@@ -8,6 +8,7 @@ drawn by `make model-test`, an hour of them by `make nightly`. A failure prints 
 
 import contextlib
 import io
+import json
 
 import pytest
 
@@ -34,6 +35,34 @@ def test_a_known_fault_is_still_there(binary, name):
     violation = driver.replay(KNOWN[name].replay)
     assert violation is not None, f"{name} is mended: delete its row"
     assert violation.kind == KNOWN[name].kind, violation
+
+
+HELD = """
+["put", {"tag": "a/0"}]
+["ids", {"tag": "a/0", "as_": "alice", "key": "k0", "count": 2}]
+["acquire", {"name": "w0"}]
+["certificate", {"what": "server"}]
+["certificate", {"what": "again"}]
+["certificate", {"what": "authority"}]
+["certificate", {"what": "ended"}]
+["certificate", {"what": "stranger"}]
+["certificate", {"what": "line"}]
+["certificate", {"what": "line"}]
+["certificate", {"what": "beside"}]
+["cut_client", {}]
+["renew", {"name": "w0"}]
+["ids", {"tag": "a/0", "as_": "alice", "key": "k0", "count": 2}]
+["certificate", {"what": "ends"}]
+["ids", {"tag": "a/0", "as_": "alice"}]
+"""
+
+
+@pytest.mark.bound(240)
+@pytest.mark.parametrize("size, rule", [(1, "optional"), (3, "required")])
+def test_what_the_client_of_a_certificate_holds(binary, size, rule):
+    """Each change of certificates once, over HTTP, also with an admin listener, and RESP."""
+    head = {"nodes": size, "tags": {"a/0": {"mode": "strict"}}, "tls": rule, "split": size > 1}
+    assert driver.replay(json.dumps(head) + HELD) is None
 
 
 def test_a_sequence_is_a_function_of_its_seed():

@@ -5,6 +5,7 @@ redis-cli, redis-benchmark, redis-py and hiredis. Those of other languages: test
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -491,6 +492,20 @@ def test_a_client_certificate(make_cluster, tmp_path):
     assert client.incr("order") == 1
     with pytest.raises(redis.exceptions.NoPermissionError, match="orders has ids"):
         client.get("order")
+    # A token that is shown beside goes before it, until that leaves the file.
+    tokens.add("gone", "roles=read")
+    tokens.write()
+    node.process.send_signal(signal.SIGHUP)
+    node.wait_log('msg="reloaded"')
+    client = connect(node, ssl_certfile=pem, ssl_keyfile=key, password=tokens.tokens["gone"], **tls)
+    with pytest.raises(redis.exceptions.NoPermissionError, match="gone has read"):
+        client.incr("order")
+    tokens.lines.pop("gone")
+    tokens.write()
+    before = len(node.log())
+    node.process.send_signal(signal.SIGHUP)
+    node.wait_log('msg="reloaded"', start=before)
+    assert client.incr("order") == 2
 
 
 # --- the end ---

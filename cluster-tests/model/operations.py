@@ -13,6 +13,7 @@ import socket
 import struct
 import time
 
+from model.certified import HOLDERS, Held, ends, probe
 from model.reference import DATED, NO_MAX, SECRET, Share, must
 
 OPERATIONS = {}
@@ -91,7 +92,7 @@ def ids(run, tag, node=0, as_="operator", protocol="text", count=1, key=None, nu
         return None
     if row.murky and answer.code == "unknown_tag":
         return None
-    numbers = (number and protocol not in ("incr", "next")) or (protocol == "incrby" and count > 1)
+    numbers = count > 1 if protocol == "incrby" else number and protocol not in ("incr", "next")
     if row.shape in SECRET and as_ == "shop" and numbers and not row.murky:
         return expect(answer, {"forbidden", "NOPERM"}, what)
     if key is not None:
@@ -262,13 +263,15 @@ def draw_put(rng, plan):
     tag = rng.choice(plan.tags)
     words = {"tag": tag, "node": rng.randrange(plan.size), "as_": plan.owner(rng, tag)}
     what = words["what"] = rng.choice(["again", "again", "mode", "mode", "raise", "low", "max",
-                                       "key", "key", "step"])
+                                       "key", "key", "step", "cover"])
     if what == "mode":
         words["mode"] = rng.choice(MODES)
     if what == "max":
         words["by"] = rng.choice([0, 3, 20, 500])
     if what == "raise":
         words["by"] = rng.choice([0, 1, 7, 5000])
+    if what == "cover":
+        words["by"] = rng.choice([0, 1, 600, 86400])
     if rng.random() < 0.5:
         words["wait"] = True
     if rng.random() < 0.2:
@@ -316,7 +319,8 @@ def put(run, tag, what="again", node=0, as_="operator", mode=None, by=0, wait=Fa
 
 
 def ctl_options(fields):
-    names = {"max_id": "--max-id", "max_step": "--max-step", "key": "--shape-key"}
+    names = {"max_id": "--max-id", "max_step": "--max-step", "key": "--shape-key",
+             "cover_s": "--cover-s"}
     return [word for name, value in fields.items()
             for word in (names.get(name, f"--{name}"), value)]
 
@@ -331,6 +335,8 @@ def fields_of(run, row, what, mode, by):
         return None if row.shape in DATED else {"mode": mode}
     if what == "step":
         return {"step": 10}
+    if what == "cover":
+        return {"cover_s": by} if row.mode == "trend" and row.shape not in DATED else None
     if what == "key":
         return {"key": row.key + 1} if row.shape == "keyed" and row.key < 9 else None
     if row.shape in DATED | SECRET:
@@ -359,6 +365,10 @@ def put_must(run, row, as_, fields):
         return {"ok", "bad_request"} if row.mode != "strict" or row.next is None else {"ok"}
     if row.name in run.made and "max" in fields:
         return {"ok", "bad_request"}
+    if "cover_s" in fields:
+        return {"ok", "exhausted"}  # too few left for so long
+    if row.alive and row.cover and fields.get("mode", "trend") != "trend":
+        return {"bad_request"}
     return {"ok"}
 
 
@@ -370,6 +380,7 @@ def was_put(run, row, node, made, fields, shown, wait):
     row.mode = fields.get("mode", "trend" if made else row.mode)
     row.max = int(shown.get("max", NO_MAX))
     row.step = fields.get("step", 1000 if made else row.step)
+    row.cover = fields.get("cover_s", 0 if made else row.cover)
     anew = made or row.mode != before or "max_id" in fields or fields.get("key", row.key) != row.key
     row.key = fields.get("key", row.key)
     row.alive, row.murky = True, False
@@ -552,8 +563,8 @@ def copy(run, tag, node=0, as_="operator"):
         fresh = run.certain(lambda: run.world.http(node, "operator", "GET",
                                                    f"/api/tags/{path_of(name)}")).json
         must(int(fresh["max_id"]) >= int(shown["max_id"]), "dump-lowers", f"{shown}: {fresh}")
-        was_put(run, other, node, True, {"mode": row.mode, "key": row.key, "step": row.step},
-                fresh, True)
+        was_put(run, other, node, True, {"mode": row.mode, "key": row.key, "step": row.step,
+                                          "cover_s": row.cover}, fresh, True)
 
 
 # --- worker ids ---
@@ -691,12 +702,16 @@ def pools(run, node, pools, zone="a", protocol="http"):
             return run.world.leafctl(node, "operator", "workers", *words, "--json")
         return run.world.http(node, "operator", method, path, body)
 
+    before = run.certain(lambda: ask("pools"))
+    must(before.code == "newer" or before.json == {"pools": run.model.pools}, "pools-forgotten",
+         f"{before} where {run.model.pools} was set")
     answer = run.certain(lambda: ask("pools", pools, method="PUT", body={"pools": pools}))
     if answer.code == "newer":
         return
     expect(answer, {"ok"} if POOLS[pools] is not None else {"conflict"}, f"PUT pools {pools}")
     if not answer.ok:
         return
+    run.model.pools = pools
     shown = run.certain(lambda: ask("pools"))
     must(shown.ok and shown.json == {"pools": pools}, "pools-not-shown", f"{pools}: {shown}")
     if zone not in POOLS[pools]:
@@ -835,6 +850,8 @@ def layout_delete(run, name, node=0):
     if answer.ok:
         known["alive"] = False
         run.world.settle()
+        for one in sorted(run.model.flakes.get(known["preset"], ()))[:1]:
+            check_at(run, node, "operator", "resp" if one % 2 else "http", name, one)
 
 
 # --- clocks, tokens ---
@@ -854,10 +871,86 @@ def clock(run, by_s):
 def reload(run, who, both=False):
     """A client gets another secret, by SIGHUP; the old one is worth nothing then, or (both) as much
     as the new one: they are one client."""
-    for old in run.world.exchange_token(who, both):
+    stream = None
+    if who != "shop" and not both and run.world.shows(who)[1]:
+        stream = run.world.watch(0, who)
+    gone = run.world.exchange_token(who, both)
+    if stream is not None:  # nobody may watch with what is worth nothing
+        must(ends(stream), "stream-goes-on", f"of {who}, whose token is worth nothing")
+    for old in gone:
         for node in range(run.size):
             answer = run.certain(lambda node=node: run.world.http(node, old, "GET", "/api/tags"))
             expect(answer, {"unauthorized"}, f"the old token of {who}")
+
+
+CHANGES = ["server", "again", "authority", "line", "line", "ended", "stranger", "ends", "beside"]
+
+
+@operation(lambda rng, plan: {"what": rng.choice(CHANGES), "who": rng.choice(HOLDERS),
+                              "node": rng.randrange(plan.size)},
+           weight=6, cost_s=0.5, at_most=4, covers=[])
+def certificate(run, what, who="alice", node=0):
+    """Where listeners speak TLS: a certificate or its authority is exchanged, loses its line in the
+    tokens file or gets it again, or ends, while its client has connections and a stream."""
+    world, tls = run.world, run.world.tls
+    if tls is None or what == "line" and who in world.older:
+        return
+    asked = world.node(node)
+    if what in ("ended", "stranger"):
+        must(probe(asked, tls.bad(who, what == "ended")) == "refused", "bad-certificate-let-in",
+             f"{who}'s that is {what}")
+        must(tls.rule == "optional" or probe(asked, tls.served.client()) == "refused",
+             "let-in-without-a-certificate", f"{asked}")
+        return
+    if what == "ends":
+        tls.issue(who, world.shift_s + 43200 - 4 * 86400, 4)
+    beside = "operator" if what == "beside" else None
+    with Held(asked, world, who, beside) as held:
+        before, session = held.asks(), held.http.sock.session
+        closes = change_certificate(run, what, who)
+        right = "ended" if closes else "ok" if who in tls.lines else "forbidden"
+        for each in world.nodes:
+            run.until(lambda each=each: probe(each, tls.context(who)) == (
+                "refused" if what == "ends" else "ok" if who in tls.lines else "forbidden"),
+                f"the certificate of {who} at {each} after {what}")
+        after = held.asks()
+        # A drained node ends each connection over HTTP after its answer.
+        must((held.told_end or after[0] == right) and after[1] == right, f"certificate-{what}",
+             f"{who}: {before}, then {after} where {right} is right")
+        if closes:
+            for each in (session, None):
+                must(probe(asked, held.context, each) == "refused", f"certificate-{what}",
+                     f"{who}: what is worth nothing is let in")
+            must(ends(held.stream), "stream-goes-on", f"of {who}, by a certificate: {what}")
+    if what == "ends":
+        tls.issue(who)
+    if closes:
+        world.drop_connections()
+
+
+def change_certificate(run, what, who):
+    """True: connections that were opened before end."""
+    world, tls = run.world, run.world.tls
+    if what == "ends":
+        clock(run, 86400)
+    elif what == "server":
+        tls.issue_server()
+        world.hang_up()
+        for each in world.nodes:
+            run.until(lambda each=each: tls.is_served(each), f"the new certificate of {each}")
+    elif what == "again":
+        tls.issue(who)
+    elif what == "authority":
+        tls.exchange_authority()
+        world.dress()
+        world.hang_up()
+    elif what == "line":
+        tls.lines ^= {who}
+        world.write_tokens()
+        world.hang_up()
+    else:
+        world.exchange_token("operator", False)
+    return what in ("authority", "ends")
 
 
 @operation(lambda rng, plan: {"rate": rng.choice([0, 1, 50, 1000]),
@@ -1100,6 +1193,11 @@ def place(run, node=0, what="drain", weight=100, force=False, ctl=False):
     it serves all the same."""
     number = run.world.node(node).id
     may_force = force and what != "resume"
+    known = run.model.placed
+    run.until(lambda: all(known.get(row["id"], {}).items() <= {
+        "weight": row["weight"], "drained": row["state"] == "drained"}.items() for row in
+        run.certain(lambda: run.world.http(node, "operator", "GET", "/api/nodes")).json["nodes"]),
+        f"/api/nodes shows {known}")
     if ctl:
         answer = run.world.leafctl(node, "operator", "members", what, number,
                                    *([weight] if what == "weight" else []),
@@ -1113,6 +1211,11 @@ def place(run, node=0, what="drain", weight=100, force=False, ctl=False):
         expect(answer, {"bad_request", "exit 64"}, f"{what} {number}")
     else:
         expect(answer, {"ok", "last_ready", "exit 76"}, f"{what} {number}")
+    row = known.setdefault(number, {})
+    if answer.ok:
+        row.update({"weight": weight} if what == "weight" else {"drained": what == "drain"})
+    elif answer.code == "unknown":
+        row.pop("weight" if what == "weight" else "drained", None)
 
 
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "beside": rng.randrange(plan.size),
@@ -1141,8 +1244,8 @@ def cut_client(run, node=0, beside=0, protocol="http"):
            {"ok"}, f"cuts {other}")
     for number in (node, beside):
         served(number, "client_cut")
-    run.until(lambda: sorted(item["who"].removesuffix("/32") for item in
-                             ask("GET", "", None, "list").json["cuts"]) == [other, "eve"],
+    run.until(lambda: {item["who"].removesuffix("/32") for item in
+                       ask("GET", "", None, "list").json["cuts"]} - {"till"} == {other, "eve"},
               "both cuts are shown")
     expect(ask("DELETE", f"/{other}", None, "restore", other), {"ok", "unknown_cut", "exit 76"},
            f"restores {other}")
@@ -1153,18 +1256,51 @@ def cut_client(run, node=0, beside=0, protocol="http"):
         served(number, "ok")
 
 
+@operation(lambda rng, plan: {"node": rng.randrange(plan.size), "resp": rng.random() < 0.3,
+                              "for_s": rng.choice([None, 0, 86400, 604800])},
+           weight=3, cost_s=0.05, covers=[])
+def long_cut(run, node=0, for_s=None, resp=False):
+    """A client that is cut for days stays so, whatever happens to nodes and clocks; it is cut for
+    so long, or (0) restored."""
+    world, model = run.world, run.model
+
+    def code(number):
+        if resp:
+            return world.resp(number, "till", "LEAFD.DECODE", 1256557484213448722)
+        return world.http(number, "till", "GET", "/api/tags?prefix=t/")
+
+    answer = run.certain(lambda: code(node))
+    now_s = world.shift_s
+    if model.cut_s is not None:
+        right = {"client_cut"} if now_s < model.cut_s - 3600 else {"ok"} if not model.cut_s else {
+            "client_cut", "ok"}
+        expect(answer, right, f"till, cut until {model.cut_s}, where the clocks say {now_s}")
+    if for_s is None:
+        return
+    body = {"for_s": for_s} if for_s else None
+    answer = run.certain(lambda: world.http(node, "operator", "PUT" if for_s else "DELETE",
+                                            "/api/clients/cuts/till", body))
+    expect(answer, {"ok"} if for_s else {"ok", "unknown_cut"}, f"cuts till for {for_s}")
+    model.cut_s = for_s and now_s + for_s
+    for number in range(run.size):
+        run.until(lambda at=number: code(at).code == ("client_cut" if for_s else "ok"),
+                  f"till is cut for {for_s}")
+
+
 # --- a share of tags ---
 
 def draw_share(rng, plan):
     return {"first": rng.choice([0, 0, 500, 1000, 1500]), "count": rng.choice([1, 20, 600]),
             "text": rng.choice([0, 0, 9, 200]), "as_": rng.choice(["eve"] * 3 + ["operator"]),
-            "node": rng.randrange(plan.size)}
+            "node": rng.randrange(plan.size), **draw_protocol(rng, "resp")}
 
 
 @operation(draw_share, weight=4, cost_s=0.05, covers=[])
-def share_put(run, first=0, count=1, text=0, as_="eve", node=0):
+def share_put(run, first=0, count=1, text=0, as_="eve", node=0, protocol="http"):
     """A client with a small share makes tags, or makes them larger; all or none."""
     share = run.model.share
+    if protocol == "resp":
+        count, text = 1, 0
     names = [f"e/{number}" for number in range(first, first + count)]
     after = share.put(names, as_, text)
     reason = text // 2
@@ -1172,7 +1308,10 @@ def share_put(run, first=0, count=1, text=0, as_="eve", node=0):
     if reason:
         fields["reason"] = "r" * reason
     items = [{"tag": name, **fields} for name in names]
-    if count == 1:
+    if protocol == "resp":
+        after = share if share.lives(names[0]) else after
+        answer = run.world.resp(node, as_, "SETNX", names[0], 0)
+    elif count == 1:
         answer = run.world.http(node, as_, "PUT", f"/api/tags/{path_of(names[0])}?timeout_ms=10000",
                                 fields)
     else:
@@ -1181,13 +1320,13 @@ def share_put(run, first=0, count=1, text=0, as_="eve", node=0):
     if not share.sure:
         return expect(answer, {"ok", "share"}, what)
     expect(answer, {"ok"} if after is not None else {"share"}, what)
-    if answer.code == "share":
+    if answer.code == "share" and protocol == "http":
         told = answer.json
         must((told["held"], told["share"]) == (share.held(), Share.MOST), "wrong-share",
              f"{what}: {answer}, where {share.held()} are held")
     elif answer.ok:
         run.model.share = after
-    else:
+    elif answer.code == "unknown":
         share.sure = False
     return None
 
@@ -1212,8 +1351,8 @@ def share_delete(run, first=0, count=1, as_="eve", node=0):
 @operation(lambda rng, plan: {"layout": rng.choice([None, None, "l0", "l1"]),
                               "node": rng.randrange(plan.size)}, weight=4, covers=[])
 def share_worker(run, layout=None, node=0):
-    """A client that may hold two worker ids of each layout acquires one for a day. One that is of
-    the cluster's own layout as well counts in that share."""
+    """A client that may hold two worker ids of each layout acquires one for a day. One of the
+    cluster's own layout counts in the share of a wider one, too."""
     known = run.model.layouts.get(layout)
     body = {"name": "eve", "window_ms": 86400000, **({"layout": layout} if layout else {})}
     held = run.model.eve_workers
@@ -1226,17 +1365,18 @@ def share_worker(run, layout=None, node=0):
     if layout is not None and not (known and known["alive"]):
         expect(answer, {"unknown_layout"}, what)
         return
-    share = "" if known is None or known["preset"] != "sonyflake" else layout
+    wide = known is not None and known["preset"] == "sonyflake"
     if run.model.clock_moved:  # windows may be over
         held.clear()
-    full = held.get(share, 0) >= 2
-    expect(answer, {"share"} if full else {"ok"} | ({"share", "no_worker_id"} if
-           run.model.clock_moved else set()), what)
+    freed = run.model.clock_moved or run.model.eve_freed
+    full = held.get(False, 0) + wide * held.get(True, 0) >= 2 and not freed
+    expect(answer, {"share"} if full else {"ok"} | ({"share", "no_worker_id"} if freed else set()),
+           what)
     if answer.ok:
         number = answer.json["worker_id"]
-        must((number >= 1024) == (share != ""), "of-another-share", f"{what}: {answer}")
+        must(freed or (number >= 1024) == wide, "of-another-share", f"{what}: {answer}")
         run.model.granted(number, answer.json, None, what)
-        held[share] = held.get(share, 0) + 1
+        held[number >= 1024] = held.get(number >= 1024, 0) + 1
     elif answer.code == "unknown":
         run.model.eve_workers = None
 
@@ -1360,11 +1500,12 @@ def force_worker(run, name, node=0, give=False):
 STEPPED_CALLS = ["text", "range", "json", "next", "tinyid", "segment"]
 
 
-def stepped_ids(run, name, node, call, count):
+def stepped_ids(run, name, node, call, count, key=None):
     """The ids of an answer in each form, or None."""
     world = run.world
     if call == "next":
-        answer = world.resp(node, "operator", "LEAFD.NEXT", name, "COUNT", count)
+        answer = world.resp(node, "operator", "LEAFD.NEXT", name, "COUNT", count,
+                            *(["KEY", key] if key else []))
         return answer, answer.numbers
     if call in ("tinyid", "segment"):
         path = "nextIdSimple" if call == "tinyid" else "nextSegmentIdSimple"
@@ -1378,7 +1519,8 @@ def stepped_ids(run, name, node, call, count):
         return answer, list(range(first, last + 1, delta))
     options = f"count={count}&timeout_ms=10000"
     options += f"&format={call}&stepped=1" if call != "text" else ""
-    answer = world.http(node, "operator", "GET", f"{SEGMENT}{name}?{options}")
+    answer = world.http(node, "operator", "GET", f"{SEGMENT}{name}?{options}", None,
+                        {"Idempotency-Key": key} if key else None)
     if not answer.ok:
         return answer, None
     if call == "text":
@@ -1392,20 +1534,40 @@ def stepped_ids(run, name, node, call, count):
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "other": rng.randrange(plan.size),
                               "mode": rng.choice(MODES), "by": rng.choice([1, 2, 3, 10, 1000]),
                               "at": rng.randrange(1000), "call": rng.choice(STEPPED_CALLS),
-                              "count": rng.choice([1, 4, 30])},
+                              "count": rng.choice([1, 4, 30]),
+                              "room": rng.choice([None, None, 0, 3, 50])},
            weight=5, covers=["GET /tinyid/id/", "POST /tinyid/id/"])
-def stepped(run, node, other, mode, by, at, call, count):
-    """A tag gets an increment and an offset; all nodes hand out numbers of these, each once."""
+def stepped(run, node, other, mode, by, at, call, count, room=None):
+    """A tag gets an increment and an offset, and room for so many ids; all nodes hand out numbers
+    of these, each once, and for a key the same as before."""
     world = run.world
-    uid = run.certain(lambda: world.http(node, "operator", "GET", "/api/cluster")).json["uid"]
-    name = f"stepped-{uid[:8]}-{mode}"
-    fields = {"mode": mode, "step": 20, "increment": by, "offset": at % by}
+    name = f"stepped-{mode}"
+    fields = {"mode": mode, "step": 20, "increment": by, "offset": at % by, "max": NO_MAX}
+    given = run.model.stepped.setdefault(name, set())
+    key = f"k{len(given)}" if mode != "trend" and call in ("text", "json", "next") else None
+    kept = None
+    if name in run.model.steps:
+        shown = run.certain(lambda: world.http(node, "operator", "GET", f"/api/tags/{name}")).json
+        found = (shown.get("increment", 1), shown.get("offset", 0), int(shown.get("max", NO_MAX)))
+        must(found == run.model.steps[name], "stepped-forgotten",
+             f"{shown} where {run.model.steps[name]} was set")
+        if key:
+            got, kept = stepped_ids(run, name, other, call, count, key)
+            must(not given & set(kept or []), "stepped-again", f"{name}: {key} {got}")
+            given |= set(kept or [])
+        if room is not None:
+            shown = run.certain(lambda: world.http(node, "operator", "GET",
+                                                   f"/api/tags/{name}")).json
+            fields["max"] = int(shown["max_id"]) + room * by
     answer = run.certain(lambda: world.http(node, "operator", "PUT", f"/api/tags/{name}?wait=all&"
                                             "timeout_ms=10000", fields))
-    if answer.code == "newer":
-        return
+    if answer.code == "newer" or answer.code == "bad_request" and room is not None:
+        return  # a node took a segment meanwhile
     expect(answer, {"ok", "not_everywhere"}, f"PUT {name} {fields}")
-    given = run.model.stepped.setdefault(name, set())
+    run.model.steps[name] = (by, at % by, fields["max"])
+    if kept:
+        got, again = stepped_ids(run, name, node, call, count, key)
+        must(again in (None, kept), "key-gave-others", f"{name}: {key}: {got} after {kept}")
     for number in (node, other):
         got, ids = stepped_ids(run, name, number, call, count)
         if not ids:
@@ -1413,7 +1575,8 @@ def stepped(run, node, other, mode, by, at, call, count):
         must(not given & set(ids) and len(set(ids)) == len(ids), "stepped-again",
              f"{name}: {call} of node {number}: {sorted(given & set(ids))[:9]} of {got}")
         given |= set(ids)
-        must(answer.code != "ok" or {n % by for n in ids} == {at % by}, "stepped-wrong",
+        must(answer.code != "ok" or {n % by for n in ids} == {at % by} and max(ids) < (
+            fields["max"]), "stepped-wrong",
              f"{name}: {fields}, and {call} of node {number}: {got}")
 
 

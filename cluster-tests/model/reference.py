@@ -92,7 +92,7 @@ class Tag:
     def __init__(self, name, shape):
         self.name, self.shape = name, shape
         self.alive = False
-        self.mode, self.max, self.step, self.key = "trend", NO_MAX, 1000, 0
+        self.mode, self.max, self.step, self.key, self.cover = "trend", NO_MAX, 1000, 0, 0
         self.given = set()  # numbers
         self.texts = set()
         self.floor = 1  # no number below comes any more
@@ -203,9 +203,14 @@ class Model:
         self.stamped = {}  # worker id: no time up to this one may be granted again
         self.layouts = {}
         self.share = Share()
-        self.eve_workers = {}  # layout: so many are in her share of it; None: nobody knows
+        self.eve_workers = {}  # is it of a wider layout alone? So many; None: nobody knows
+        self.eve_freed = False  # what she held is free, and hers again when she asks
         self.imported = {}  # name: ids
         self.stepped = {}  # of tags with an increment: all that was ever handed out
+        self.steps = {}  # their increments, offsets and max
+        self.pools = ""  # of worker ids; None: nobody knows
+        self.placed = {}  # node: its weight, and whether it is drained; if somebody knows
+        self.cut_s = 0  # till is cut until the clocks were set so far; None: nobody knows
         self.days = 0  # the clock was set so often: keys may be over
         self.clock_moved = False
         self.least_s = 0  # no number with a date is of an earlier period than this time's
@@ -221,6 +226,8 @@ class Model:
         """A row that the cluster showed."""
         if not tag.murky:
             must(row["mode"] == tag.mode, "wrong-mode", f"{row} where {tag.mode} was set")
+            must(row.get("cover_s", 0) == tag.cover, "wrong-cover",
+                 f"{row} where {tag.cover} was set")
             key = row.get("key", 0)
             must(int(key) == tag.key, "wrong-key", f"{row} where key {tag.key} was set")
             must(row.get("shape") == (SHAPES[tag.shape][0] if tag.shape else None),
@@ -333,7 +340,9 @@ class Model:
 
     def snapshot(self):
         return copy.deepcopy({"tags": self.tags, "keys": self.keys, "layouts": self.layouts,
-                              "share": self.share})
+                              "share": self.share, "pools": self.pools, "steps": self.steps,
+                              "stepped": {name: max(given, default=0)
+                                          for name, given in self.stepped.items()}})
 
     def restored(self, snapshot, raise_ids, drop_keys, at_end, now_ms):
         """The state is that of the snapshot. What was handed out since, of tags that it knows, does
@@ -342,11 +351,18 @@ class Model:
         self.tags = copy.deepcopy(snapshot["tags"])
         self.layouts = copy.deepcopy(snapshot["layouts"])
         self.share = copy.deepcopy(snapshot["share"])
+        self.pools, self.steps = snapshot["pools"], dict(snapshot["steps"])
+        self.placed = {}
+        self.cut_s = None if at_end else 0  # backups have none
+        # The raise counts ids.
+        self.stepped = {name: self.stepped[name] for name, (by, _, most) in self.steps.items()
+                        if at_end or max(self.stepped[name], default=0)
+                        < min(snapshot["stepped"][name] + raise_ids * by, most)}
         self.imported = {}  # one younger than the backup begins where it is told to
         # All worker ids are released, and the names of holders are others. Those were stopped, as
         # the documents demand: no time up to the restore comes again, of what lies ahead any may.
         self.workers = {}
-        self.eve_workers = {}
+        self.eve_workers, self.eve_freed = {}, True
         self.stamped = {number: min(until_ms, now_ms) for number, until_ms in self.stamped.items()}
         self.keys = {} if drop_keys else copy.deepcopy(snapshot["keys"])
         self.lost.update((name, tag) for name, tag in now.items() if name not in self.tags)
@@ -369,8 +385,8 @@ class Model:
 
 
 def within(tag, later, raise_ids):
-    """Were fewer ids handed out since than the raise covers?"""
+    """Were fewer ids handed out since than the raise covers, which ends at the max of then?"""
     if later.shape in DATED:
         return len(later.given) - len(tag.given) < raise_ids
     grown = max(later.given, default=0) - max(tag.given, default=0)
-    return later.key != tag.key or grown < raise_ids
+    return later.key != tag.key or grown < raise_ids and max(later.given, default=0) < tag.max

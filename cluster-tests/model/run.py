@@ -17,6 +17,7 @@ import re
 import sys
 import tempfile
 import time
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -41,6 +42,8 @@ class Plan:
         self.keys = rng.choice([0, 0.1, 0.5])
         self.strangers = rng.choice([0, 0.1, 0.3])
         self.map = rng.choice([None, "64MiB"])  # of the data
+        self.tls = rng.choice([None] * 8 + ["optional", "required"])
+        self.split = rng.random() < 0.2  # has an admin listener
         self.length = rng.choice([20, 60, 150])
         # Some kinds of operations are left out of each sequence, so that others come more often.
         self.weights = {name: operation.weight * rng.choice([0, 1, 1, 3])
@@ -138,7 +141,7 @@ class Run:
         if answer.ok:
             shown = answer.json
             row.mode, row.key = shown["mode"], int(shown.get("key", 0))
-            row.max = int(shown.get("max", row.max))
+            row.max, row.cover = int(shown.get("max", row.max)), shown.get("cover_s", 0)
             row.next = row.left_from = None
             row.behind = set(range(self.size))
             self.made.add(row.name)
@@ -160,6 +163,7 @@ class Run:
             row.left_from = None
 
     def step(self, name, words):
+        self.world.turn = zlib.crc32(json.dumps([name, words], sort_keys=True).encode()) >> 8
         if self.careful and any(known.avoid(self, name, words) for known in KNOWN.values()):
             self.left_out += 1
             return
@@ -203,7 +207,8 @@ def play(steps, plan, careful=True, world=None):
 
 def open_world(plan):
     settings = {"data-map-bytes": plan.map} if plan.map else {}
-    world = World(tempfile.mkdtemp(prefix="leafd-model-"), plan.size, settings)
+    world = World(tempfile.mkdtemp(prefix="leafd-model-"), plan.size, settings, plan.tls,
+                  plan.split)
     world.start()
     return world
 
@@ -257,14 +262,16 @@ def printed(steps, plan):
     """As --replay reads it."""
     used = {words["tag"] for _, words in steps if "tag" in words}
     specs = {tag: spec for tag, spec in plan.specs.items() if tag in used}
-    lines = [json.dumps({"nodes": plan.size, "tags": specs, "map": plan.map})]
+    lines = [json.dumps({"nodes": plan.size, "tags": specs, "map": plan.map,
+                         "tls": plan.tls, "split": plan.split})]
     return "\n".join(lines + [json.dumps([name, words]) for name, words in steps])
 
 
 def read(text):
     lines = [json.loads(line) for line in text.splitlines() if line.strip()]
     plan = Plan(0, lines[0]["nodes"], lines[0]["tags"])
-    plan.map = lines[0].get("map")
+    plan.map, plan.tls = lines[0].get("map"), lines[0].get("tls")
+    plan.split = lines[0].get("split", False)
     return [(name, words) for name, words in lines[1:]], plan
 
 

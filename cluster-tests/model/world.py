@@ -16,9 +16,11 @@ import time
 
 import redis
 
+from client import Connection
 from clockfile import add_clock, own_clocks
 from cluster import FAST, Cluster
 from leafctl import Leafctl
+from model.certified import Certificates
 from model.reference import must
 from ports import take_port
 from recovery import place
@@ -36,8 +38,11 @@ TOKENS = {
     "shop": "roles=ids prefix=a/",
     "eve": "roles=ids,read,tags,workers prefix=e/ tags=1 workers=2",
     "quick": "roles=ids prefix=q/",
+    "till": "roles=ids,read prefix=t/",
 }
 REMOVED_EXIT = 77
+# Routes of the role ids, which an admin listener does not have.
+OF_IDS = ("/api/segment/get", "/api/snowflake/", "/decodeSnowflakeId", "/tinyid/")
 PROXY = "127.0.0.9"  # from there connections begin with a header of the PROXY protocol
 
 
@@ -76,11 +81,15 @@ class Answer:
 
 
 class World:
-    """size nodes; settings: further ones of leafd."""
+    """size nodes; settings: further ones of leafd; tls: http.tls-client, where they speak TLS;
+    split: they have an admin listener."""
 
-    def __init__(self, directory, size, settings=None):
+    def __init__(self, directory, size, settings=None, tls=None, split=False):
         self.directory = str(directory)
         self.size = size
+        self.turn = 0  # of a step: it says what clients show in it
+        self.tls = Certificates(self.directory, tls) if tls else None
+        self.split = split
         self.generation = 0  # of the tokens: how often each was exchanged
         self.limits = dict(TOKENS)
         self.secrets = {name: f"{name}-0" for name in TOKENS}
@@ -92,11 +101,11 @@ class World:
             os.path.join(self.directory, "cluster"),
             size,
             {**FAST, "auth-tokens-file": self.tokens_file, "auth-anonymous": "health,read",
-             "proxy-from": PROXY, **(settings or {})},
+             "proxy-from": PROXY, **(self.tls.settings() if tls else {}), **(settings or {})},
         )
         for node in self.cluster.nodes:
-            node.resp_port = take_port()
-            node.settings["resp-listen"] = f"127.0.0.1:{node.resp_port}"
+            self.listen(node)
+        self.dress()
         self.clocks = own_clocks(self.cluster)
         self.shift_s = 0
         self.newest_id = size
@@ -108,6 +117,17 @@ class World:
 
     # auth-anonymous has read, since the helpers of the tests ask for the cluster's state without a
     # token; requests of a sequence always show one.
+
+    def listen(self, node):
+        """Its addresses: node.address is where the cluster is asked for, which may be an admin
+        listener."""
+        node.resp_port = take_port()
+        node.settings["resp-listen"] = f"127.0.0.1:{node.resp_port}"
+        node.ids_address = node.address
+        if self.split:
+            node.ids_address = ("127.0.0.1", take_port())
+            node.settings["http-listen"] = f"127.0.0.1:{node.ids_address[1]}"
+            node.settings["admin-listen"] = node.http_address
 
     def start(self):
         for node in self.cluster.nodes:
@@ -149,6 +169,8 @@ class World:
     def write_tokens(self):
         lines = [f"{name} sha256:{hashlib.sha256(secret.encode()).hexdigest()} {self.limits[name]}"
                  for name, secret in [*self.secrets.items(), *self.older.items()]]
+        lines += [f"{name} cert:dns:{name}.shop {self.limits[name]}"
+                  for name in (sorted(self.tls.lines) if self.tls else [])]
         with open(os.open(self.tokens_file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w",
                   encoding="ascii") as file:
             file.write("\n".join(lines) + "\n")
@@ -159,22 +181,47 @@ class World:
         secrets = self.older if number % 2 and token in self.older else self.secrets
         return secrets.get(token, token)
 
+    def shows(self, token):
+        """(whose certificate a client shows in this step, whether it says its token)."""
+        return self.tls.shown(token, self.turn) if self.tls else (None, True)
+
+    def dress(self):
+        """Nodes are asked by clients of the tests with what is good now."""
+        for node in self.nodes:
+            node.tls = self.tls and self.tls.plain_context()
+
+    def bearer(self, number, token):
+        """The header line of a client's token; none, where it is known by its certificate."""
+        if token is None or not self.shows(token)[1]:
+            return ""
+        return f"Authorization: Bearer {self.secret(token, number)}\r\n"
+
+    def connect(self, address, shown, session=None):
+        """A connection by a client that shows this certificate."""
+        return Connection(address, WAIT_S, self.tls and self.tls.context(shown), session)
+
     def http(self, number, token, method, target, body=None, headers=None):
-        """One request over HTTP, on the connection of this node that is kept open."""
+        """One request over HTTP, on a connection of this node that is kept open."""
         node = self.node(number)
+        shown, says_token = self.shows(token)
+        address = node.ids_address if target.startswith(OF_IDS) else node.address
+        place_of = (address, None, shown)
         head = dict(headers or {})
-        if token is not None:
+        if token is not None and says_token:
             head["Authorization"] = f"Bearer {self.secret(token, number)}"
         data = None if body is None else json.dumps(body).encode()
         try:
-            if node.id not in self.connections:
-                self.connections[node.id] = node.connect(WAIT_S)
-            response = self.connections[node.id].request(method, target, data, head)
+            if place_of not in self.connections:
+                session = self.tls and self.tls.sessions.pop((node.id, shown), None)
+                self.connections[place_of] = self.connect(address, shown, session)
+            response = self.connections[place_of].request(method, target, data, head)
             if response.headers.get("connection", "").lower() == "close":
-                self.connections.pop(node.id).close()
+                self.connections.pop(place_of).close()
+            elif self.tls:
+                self.tls.sessions[node.id, shown] = self.connections[place_of].sock.session
         except OSError as error:
-            if node.id in self.connections:
-                self.connections.pop(node.id).close()
+            if place_of in self.connections:
+                self.connections.pop(place_of).close()
             node.check_running()
             return Answer("unknown", repr(error))
         replayed = response.headers.get("idempotency-replayed") == "true"
@@ -187,14 +234,17 @@ class World:
     def proxied(self, number, token, target, header):
         """A GET on a connection of its own, through a proxy that says who the client is."""
         node = self.node(number)
-        lines = (f"GET {target} HTTP/1.1\r\nHost: leafd\r\nConnection: close\r\nAuthorization: "
-                 f"Bearer {self.secret(token, number)}\r\n\r\n").encode()
+        lines = (f"GET {target} HTTP/1.1\r\nHost: leafd\r\nConnection: close\r\n"
+                 f"{self.bearer(number, token)}\r\n").encode()
         came = b""
         try:
-            with socket.create_connection(node.address, WAIT_S, (PROXY, 0)) as stream:
-                stream.sendall(header + lines)
-                while data := stream.recv(65536):
-                    came += data
+            address = node.ids_address if target.startswith(OF_IDS) else node.address
+            with socket.create_connection(address, WAIT_S, (PROXY, 0)) as stream:
+                stream.sendall(header)
+                with self.sealed(stream, self.shows(token)[0]) as stream:
+                    stream.sendall(lines)
+                    while data := stream.recv(65536):
+                        came += data
         except OSError as error:
             node.check_running()
             return Answer("unknown", repr(error))
@@ -207,15 +257,24 @@ class World:
         code = json.loads(text)["code"]
         return Answer("unknown" if code in UNKNOWN else code, text, status=status)
 
+    def sealed(self, stream, shown):
+        """A socket, with TLS where listeners speak it."""
+        if self.tls is None:
+            return stream
+        return self.tls.context(shown).wrap_socket(stream, server_hostname="localhost")
+
     def resp(self, number, token, *words):
         """One request over RESP. An answer's value is in numbers (integers) or texts (strings)."""
         node = self.node(number)
-        place_of = (node.id, token)
+        shown, says_token = self.shows(token)
+        place_of = (node.id, token, shown, says_token)
         try:
             if place_of not in self.connections:
                 self.connections[place_of] = redis.Redis(
-                    host="127.0.0.1", port=node.resp_port, password=self.secret(token, number),
-                    single_connection_client=True, socket_timeout=WAIT_S)
+                    host="127.0.0.1", port=node.resp_port,
+                    password=self.secret(token, number) if says_token else None,
+                    single_connection_client=True, socket_timeout=WAIT_S,
+                    **(self.tls.of_redis(shown) if self.tls else {}))
                 self.connections[place_of].response_callbacks.clear()
             value = self.connections[place_of].execute_command(*words)
         except redis.ResponseError as error:
@@ -234,8 +293,10 @@ class World:
 
     def leafctl(self, number, token, *words, stdin=None):
         node = self.node(number)
-        run = Leafctl(self.directory, node.http_address, TOKEN=self.secret(token, number),
-                      TIMEOUT=WAIT_S)(
+        shown, says_token = self.shows(token)
+        settings = {"TOKEN": self.secret(token, number)} if says_token else {}
+        settings |= self.tls.of_leafctl(shown) if self.tls else {}
+        run = Leafctl(self.directory, node.http_address, TIMEOUT=WAIT_S, **settings)(
             *words, code=None, timeout=2 * WAIT_S, stdin=stdin)
         if run.code == 0:
             return Answer("ok", run.out)
@@ -245,15 +306,17 @@ class World:
         return Answer("unknown" if code in UNKNOWN else code, run.err)
 
     def watch(self, number, token):
-        """Begin a stream that nobody reads."""
+        """Begin a stream that nobody reads; it, or None."""
         node = self.node(number)
         try:
-            stream = node.connect(WAIT_S)
-            stream.send(f"GET /api/live HTTP/1.1\r\nHost: leafd\r\nAuthorization: Bearer "
-                        f"{self.secret(token, number)}\r\n\r\n".encode())
+            stream = self.connect(node.address, self.shows(token)[0])
+            stream.send(f"GET /api/live HTTP/1.1\r\nHost: leafd\r\n"
+                        f"{self.bearer(number, token)}\r\n".encode())
             self.streams.append(stream)
+            return stream
         except OSError:
             node.check_running()
+            return None
 
     def begin_backup(self, number):
         """A backup of which only the head is read, by a client with a small buffer."""
@@ -263,6 +326,7 @@ class World:
         stream.settimeout(WAIT_S)
         try:
             stream.connect(node.address)
+            stream = self.sealed(stream, self.shows("operator")[0])
             stream.sendall(f"GET /api/backup HTTP/1.1\r\nHost: leafd\r\nAuthorization: Bearer "
                            f"{self.secrets['operator']}\r\n\r\n".encode())
             stream.recv(16)
@@ -348,8 +412,8 @@ class World:
         self.newest_id += 1
         fresh = self.cluster.newcomer(self.newest_id, *targets)
         fresh.binary = targets[0].binary
-        fresh.resp_port = take_port()
-        fresh.settings["resp-listen"] = f"127.0.0.1:{fresh.resp_port}"
+        self.listen(fresh)
+        self.dress()
         self.clocks[fresh.id] = add_clock(fresh)
         self.clocks[fresh.id].set(self.shift_s)
         return fresh
@@ -507,7 +571,7 @@ class World:
         that are worth nothing any more."""
         self.generation += 1
         gone = [self.older.pop(name)] if name in self.older else []
-        if both:
+        if both and not (self.tls and name in self.tls.lines):  # else it would have three lines
             self.older[name] = self.secrets[name]
         else:
             gone.append(self.secrets[name])
@@ -524,14 +588,18 @@ class World:
 
     def reload_tokens(self, name):
         self.write_tokens()
-        for node in self.nodes:
-            node.process.send_signal(signal.SIGHUP)
-        for key in [key for key in self.connections if isinstance(key, tuple) and key[1] == name]:
+        self.hang_up()
+        for key in [key for key in self.connections if key[1] == name and key[3]]:
             self.connections.pop(key).close()
         for number in range(len(self.nodes)):
             wait_until(lambda at=number: self.http(at, self.secrets[name], "GET",
                                                    "/livez").status in (200, 403),
                        WAIT_S, f"node {number + 1} knows the new token of {name}")
+
+    def hang_up(self):
+        """All nodes read their files again."""
+        for node in self.nodes:
+            node.process.send_signal(signal.SIGHUP)
 
     def now_ms(self):
         """By the nodes' clocks, long enough ago for a restore that just ended to have begun."""

@@ -72,8 +72,9 @@ static void notify_cb(struct id_backend *backend)
 static uint64_t clock_now_cb(const struct clock *clock)
 {
     const struct fake *fake = clock->data;
+    uint64_t now_ms = atomic_load(&fake->now_ms);
 
-    return fake->now_ms != 0 ? fake->now_ms : clock_now_ms(clock_system());
+    return now_ms != 0 ? now_ms : clock_now_ms(clock_system());
 }
 
 static uint64_t clock_wall_cb(const struct clock *clock)
@@ -408,7 +409,7 @@ void fake_start_still(struct fake *fake)
     atomic_store(&fake->health.uid_high, 0xf81d4fae7dec41d0);
     atomic_store(&fake->health.uid_low, 0xa76500a0c91e6bf6);
     atomic_store(&fake->health.leader_known, true);
-    atomic_store(&fake->health.clock_known, true);
+    fake_set_wall(fake, 0);
     atomic_store(&fake->health.applied_once, true);
 }
 
@@ -463,6 +464,8 @@ void fake_snowflake(struct fake *fake)
 void fake_set_wall(struct fake *fake, uint64_t wall_ms)
 {
     atomic_store(&fake->wall_ms, wall_ms);
+    atomic_store(&fake->health.clock_line_ms,
+                 (int64_t)(clock_wall_ms(&fake->clock) - clock_now_ms(&fake->clock)));
 }
 
 /* Apply a command of the cluster's own and drop its result. */
@@ -710,8 +713,8 @@ void fake_settings(struct http_settings *settings)
     set_default(&settings->min_rate_bytes, HTTP_DEFAULT_MIN_RATE_BYTES);
     set_default(&settings->worker_percent, 25);
     set_default_bytes(&settings->tags_bytes, UINT64_MAX);
-    set_default_bytes(&settings->bodies_bytes, HTTP_DEFAULT_BODIES_BYTES);
-    set_default_bytes(&settings->client_bodies_bytes, HTTP_DEFAULT_CLIENT_BODIES_BYTES);
-    set_default_bytes(&settings->output_bytes, HTTP_DEFAULT_OUTPUT_BYTES);
-    set_default_bytes(&settings->input_bytes, HTTP_DEFAULT_INPUT_BYTES);
+    set_default_bytes(&settings->bodies_bytes, 64 << 20);
+    set_default_bytes(&settings->client_bodies_bytes, 16 << 20);
+    set_default_bytes(&settings->output_bytes, 64 << 20);
+    set_default_bytes(&settings->input_bytes, 32 << 20);
 }

@@ -25,11 +25,11 @@ TAILQ_HEAD(fake_requests, cluster_request);
 struct fake {
     struct id_backend backend;
     struct id_health health;
-    uint32_t key_share;     /* of four keys, that a client may have */
-    struct id_waker *waker; /* guarded by mutex */
-    bool still;             /* there is no thread; then refills come before other work */
-    bool prompt;            /* without a thread: a refill comes at once */
-    uint64_t now_ms;        /* what the clock shows; 0: the system's. Fixed while requests come */
+    uint32_t key_share;      /* of four keys, that a client may have */
+    struct id_waker *waker;  /* guarded by mutex */
+    bool still;              /* there is no thread; then refills come before other work */
+    bool prompt;             /* without a thread: a refill comes at once */
+    _Atomic uint64_t now_ms; /* what the clock shows; 0: the system's */
     /* Sees each request as it is submitted, before it is carried out. NULL: nobody does */
     void (*watch)(void *data, const struct cluster_request *request);
     void *watch_data;
@@ -97,7 +97,7 @@ void fake_set_waker(struct fake *fake, struct id_waker *waker);
 /* Before the server starts: serve snowflake ids. They have no layout and no worker id yet. */
 void fake_snowflake(struct fake *fake);
 
-/* Set the wall clock; 0: let it be the system's. */
+/* Set the wall clock and the cluster's time; 0: let both be the system's. */
 void fake_set_wall(struct fake *fake, uint64_t wall_ms);
 
 /* Raise the level that is in force. */

@@ -216,7 +216,7 @@ static void decide(struct compare *compare)
         log_line(
             LOG_LEVEL_ERROR, "raft", "most nodes have this node's state: another one's is wrong",
             "peer=%llu index=%llu said=\"%s\"", ull(asker->said_by), ull(asker->index), asker->why);
-        driver_resume(compare->on->driver);
+        compare->on->driver->halted = false;
         context_wake(compare->on, WAKE_ALL); /* it applies again, and serves */
     } else if (silent == 0 || same + silent + self < majority) {
         is_wrong(compare, "no majority has this node's state");
@@ -529,7 +529,8 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
         }
         asker->open_index = compared.index;
         asker->state = COMPARE_APPLYING;
-        driver_apply_until(compare->on->driver, compared.index);
+        ASSERT(compare->on->driver->halted);
+        compare->on->driver->apply_until = compared.index;
     } else if (compared.kind == WIRE_COMPARED_PART && asker->state == COMPARE_ASKING) {
         if (compared.len > 0 && asker->last.len > 0 &&
             !store_key_less(asker->last.data, asker->last.len, compared.data, compared.len)) {

@@ -92,7 +92,7 @@ static void birth_agree_level(const struct birth_watch *watch)
             level = newest;
         }
     }
-    driver_birth_level(watch->on->driver, level);
+    watch->on->driver->config.birth.level = level;
 }
 
 void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_range levels)
@@ -385,7 +385,7 @@ static void note_address(struct peers *peers, uint64_t id, const char *address)
 int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *presence,
                 const struct wire_statement *said)
 {
-    const struct peer_durable *start = &said->start;
+    const struct wire_durable *start = &said->start;
     uint64_t known_start = state_node_start(peers->on->state, peer);
     struct node_info info;
     bool known = state_node(peers->on->state, peer, &info);
@@ -596,7 +596,7 @@ void peers_report(const struct peers *peers, uint64_t to)
     const struct raft_context *on = peers->on;
     struct wire_durable report;
 
-    if (!driver_durable(on->driver, &report.now)) {
+    if (!driver_durable(on->driver, &report)) {
         return;
     }
     if (to != 0) {
@@ -613,7 +613,7 @@ void peers_report(const struct peers *peers, uint64_t to)
 static void on_report_due(struct timer *timer, uint64_t now_ms)
 {
     struct peers *peers = CONTAINER(timer, struct peers, report);
-    struct peer_durable now;
+    struct wire_durable now;
 
     timer_arm(peers->on->timers, timer, now_ms + PEERS_REPORT_CHANGED_MS);
     if (driver_durable(peers->on->driver, &now) && (memcmp(&now, &peers->told, sizeof now) != 0 ||

@@ -161,7 +161,7 @@ struct peers {
     size_t count;
     struct peers_join join;
     struct timer report;
-    struct peer_durable told; /* reported last, to all */
+    struct wire_durable told; /* reported last, to all */
     uint64_t told_ms;
 };
 

@@ -130,7 +130,9 @@ void replica_link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
         return;
     }
     context_wake(&replica->context, WAKE_ALL);
-    driver_link_changed(&replica->driver, peer, up);
+    if (!up) {
+        snapshot_end_transfer(&replica->driver.transfers, peer);
+    }
     requests_link_changed(&replica->requests, peer, up);
     replica->context.service->ops->link_changed(replica->context.service, peer);
     if (up) {
@@ -147,8 +149,6 @@ static void replica_gone_cb(struct net_receiver *receiver, uint64_t peer)
     }
 }
 
-/* This node has forgotten votes, or entries that it acknowledged. The directory is marked first,
- * since each start would make it look less like an older one (driver_mark_older()). */
 static void marked_cb(void *data)
 {
     struct replica *replica = data;
@@ -156,6 +156,14 @@ static void marked_cb(void *data)
     NOTIFY(&replica->context, failed, ERR_STALE,
            "the data directory is an older copy than the cluster has seen of this node (was it "
            "restored from a backup?): put the newest back, or join under a new id");
+}
+
+/* This node has forgotten votes, or entries that it acknowledged. The directory is marked first,
+ * since each start would make it look less like an older one. */
+static void replica_mark_older(struct replica *replica)
+{
+    replica->driver.peers.seen.older = true;
+    peer_memory_write(&replica->driver.peers, false, marked_cb, replica);
 }
 
 static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int err,
@@ -194,7 +202,7 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
         NOTIFY(&replica->context, failed, ERR_NEWER, text);
     }
     if (err == ERR_STALE) {
-        driver_mark_older(&replica->driver, marked_cb, replica);
+        replica_mark_older(replica);
     }
     birth_watch_refused(&replica->peers.births, peer, err);
     if (err == ERR_REMOVED) {
@@ -320,7 +328,7 @@ static void turn_self_check(struct replica *replica)
         log_line(LOG_LEVEL_ERROR, "raft", "the cluster knows a later start of this node",
                  "incarnation=%llu known=%llu", ull(replica->config.driver.incarnation),
                  ull(later_start));
-        driver_mark_older(&replica->driver, marked_cb, replica);
+        replica_mark_older(replica);
     }
 }
 

@@ -351,7 +351,8 @@ static bool may_be_appended(const struct serving *serving, const struct wire_req
     default:
         break;
     }
-    return state_may_append(serving->on->state, wire->payload, wire->payload_len) &&
+    return state_check(serving->on->state, wire->payload, wire->payload_len) == 0 &&
+           state_since(serving->on->state, wire->payload[1]) <= state_level(serving->on->state) &&
            service->ops->accepts(service, CLUSTER_REQUEST_COMMAND, wire->payload,
                                  wire->payload_len);
 }

@@ -233,9 +233,9 @@ void ring_plant(struct ring *ring, uint64_t id, const char *tag, int64_t by)
     ASSERT(row != NULL);
     applier_hold(&replica->driver.applier);
     replica->state->journal.changes = &replica->driver.applier.rows;
-    fsm_tags_change_begin(&fsm->tags, row);
+    fsm_tags_change_begin(fsm, row);
     row->max_id += (uint64_t)by;
-    fsm_tags_change_end(&fsm->tags, row);
+    fsm_tags_change_end(fsm, row);
     replica->state->journal.changes = NULL;
     applier_hold(&replica->driver.applier);
     (void)replica_turn(replica);

@@ -223,7 +223,7 @@ static void test_the_other_door(void **state)
     guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 200, NULL);
     guarded_expect(f, "GET /livez", "", NULL, 200, NULL);
     client_close(f->client);
-    f->client = client_open(http_server_port(f->admin));
+    f->client = client_open(http_server_port(f->admin, ACCEPT_HTTP));
     guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 404, "\"code\":\"other_door\"");
     guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 404,
                    "served at the other listener: http.listen, ids:1");
@@ -311,7 +311,8 @@ static void test_a_client_that_is_cut(void **state)
     unsigned before = guarded_audit_count(f);
     struct reply reply = {0};
 
-    atomic_store(&f->fake.wall_ms, 1700000000000);
+    atomic_store(&f->fake.now_ms, 1000);
+    fake_set_wall(&f->fake, 1700000000000);
     cuts.items[0].until_ms = 1700000002001;
     guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 200, NULL);
     fake_hold(&f->fake, false, true);
@@ -336,9 +337,9 @@ static void test_a_client_that_is_cut(void **state)
     guarded_expect(f, "GET /livez", GUARDED_TOKEN("shop"), NULL, 200, NULL);
     guarded_expect(f, "GET /api/tags?prefix=a/", GUARDED_TOKEN("both"), NULL, 200, NULL);
     assert_int_equal(guarded_audit_count(f), before); /* which has who asked for the cut */
-    atomic_store(&f->fake.wall_ms, 1700000002000);
+    fake_set_wall(&f->fake, 1700000002000);
     guarded_expect(f, "GET /api/tags/a%2F1", GUARDED_TOKEN("shop"), NULL, 403, "After: 1\r\n");
-    atomic_store(&f->fake.wall_ms, 1700000002001);
+    fake_set_wall(&f->fake, 1700000002001);
     guarded_expect(f, "GET /api/tags/a%2F1", GUARDED_TOKEN("shop"), NULL, 200, NULL);
     guarded_expect(f, "GET /api/clients/cuts", ROOT, NULL, 200, "{\"cuts\":[]}");
     client_close(waits);
@@ -401,21 +402,22 @@ static void test_cuts_of_one_client(void **state)
                   {"127.0.0.0/8", 1700000005000, "the longest", "root"},
                   {"127.0.0.1", 1700000003000, "", "root"}}};
 
-    atomic_store(&f->fake.wall_ms, 1700000000000);
+    atomic_store(&f->fake.now_ms, 1000);
+    fake_set_wall(&f->fake, 1700000000000);
     cut(f, &box, &cuts, GUARDED_TOKEN("shop"));
     guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "127.0.0.0/8 is cut until");
     guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "Retry-After: 5\r\n");
     guarded_expect(f, TAGS, ROOT, NULL, 403, "the longest");
-    atomic_store(&f->fake.wall_ms, 1700000004000);
+    fake_set_wall(&f->fake, 1700000004000);
     guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "client_cut");
-    atomic_store(&f->fake.health.clock_off_ms, 2000); /* ahead of the others */
-    atomic_store(&f->fake.wall_ms, 1700000006000);
+    /* This node's own clock steps: the cluster's time is as it was. */
+    atomic_store(&f->fake.wall_ms, 1700000060000);
     guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "Retry-After: 1\r\n");
-    atomic_store(&f->fake.health.clock_off_ms, -2000);
-    atomic_store(&f->fake.wall_ms, 1700000003001);
+    atomic_store(&f->fake.wall_ms, 1600000000000);
+    atomic_store(&f->fake.now_ms, 1000 + 5000);
     guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 200, NULL);
-    /* A clock that is set back: the cut is in force again, also for bytes that repeat. */
-    atomic_store(&f->fake.wall_ms, 1700000002000);
+    /* The cluster's time is set back: the cut is in force again, also for bytes that repeat. */
+    fake_set_wall(&f->fake, 1700000002000);
     guarded_expect(f, IDS, GUARDED_TOKEN("shop"), NULL, 403, "client_cut");
 }
 

@@ -268,11 +268,25 @@ static void test_lines_that_change(void **state)
     expect(TAGS, "", 403, NULL);
     reload("reader cert:dns:reader.shop roles=ids\n");
     expect(TAGS, "", 403, "this needs the role read, and reader has ids");
+    reload(READER); /* counts from the very next request */
+    expect(TAGS, "", 200, NULL);
     reload("renamed cert:dns:reader.shop roles=read,tags prefix=b/\n");
     expect(TAGS "?prefix=b/", "", 200, NULL);
     expect(PUT_OWN, "", 403, "this tag is another's: renamed has the tags that begin with");
     reload(READER);
     expect(TAGS, "", 200, NULL);
+    go();
+}
+
+static void test_a_token_that_becomes_known(void **state)
+{
+    (void)state;
+    come(NULL);
+    expect(TAGS, BEARER("another"), 401, "this token is not known here");
+    /* The SHA-256 of "another". */
+    reload("new sha256:ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5 "
+           "roles=read\n");
+    expect(TAGS, BEARER("another"), 200, NULL);
     go();
 }
 
@@ -390,6 +404,7 @@ int main(void)
         T(test_a_certificate_by_its_key),
         T(test_a_token_goes_before_the_certificate),
         T(test_lines_that_change),
+        T(test_a_token_that_becomes_known),
         T(test_the_quotas_of_its_line),
         T(test_its_line_is_cut),
         T(test_what_names_a_cut),

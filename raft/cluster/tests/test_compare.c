@@ -339,7 +339,7 @@ static void test_a_row_among_many(void **state)
             row->step = 1;
             row->max_step = 1;
             row->generation = 1;
-            fsm_tags_change_end(&fsm->tags, row);
+            fsm_tags_change_end(fsm, row);
             replica->state->journal.changes = NULL;
             applier_hold(&replica->driver.applier);
         }

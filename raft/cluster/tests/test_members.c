@@ -159,12 +159,12 @@ static int pass(struct buf *out, struct handshake *to)
     buf_move(&bytes, out);
     data = bytes.data;
     left = bytes.len;
-    frame_decoder_init(&decoder);
+    decoder = (struct frame_decoder){0};
     rv = frame_decoder_next(&decoder, &data, &left, &frame);
     if (rv == 1) {
         handshake_receive(to, frame.type, frame.payload, frame.len, out);
     }
-    frame_decoder_free(&decoder);
+    buf_free(&decoder.buf);
     buf_free(&bytes);
     return rv;
 }

@@ -10,7 +10,7 @@
 #include "src/tests/unit/test.h"
 #include "raft/core/tests/core_frames.h"
 #include "raft/cluster/tests/requests_scene.h"
-#include "src/id/fsm/fsm_tags.h"
+#include "src/id/fsm/fsm_tables.h"
 
 #define PATIENCE_MS 3000
 

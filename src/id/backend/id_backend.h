@@ -192,10 +192,22 @@ struct id_health {
     _Atomic uint32_t birth_waits[LIMIT_NODES];
     /* snowflake ids */
     _Atomic int snowflake_refusal;        /* 0, or the ERR_* that every claim gets now */
-    _Atomic int64_t clock_off_ms;         /* own clock against the cluster's, */
-    _Atomic bool clock_known;             /* which was known at some time since the start */
+    _Atomic int64_t clock_off_ms;         /* own clock against the cluster's */
+    _Atomic int64_t clock_line_ms;        /* the cluster's time minus the monotonic clock */
     _Atomic uint64_t clock_wait_until_ms; /* wall time being waited for; 0: none */
 };
+
+#define ID_CLOCK_UNKNOWN INT64_MIN /* clock_line_ms: not known since the start */
+
+/* The cluster's time, which a step of the own wall clock does not change; that clock's until it is
+ * known. */
+static inline uint64_t id_health_now_ms(const struct id_health *health, const struct clock *clock)
+{
+    int64_t line_ms = atomic_load_explicit(&health->clock_line_ms, memory_order_relaxed);
+
+    return line_ms != ID_CLOCK_UNKNOWN ? clock_now_ms(clock) + (uint64_t)line_ms
+                                       : clock_wall_ms(clock);
+}
 
 /* A counter of any thread, as of now. */
 static inline uint64_t id_count_of(const _Atomic uint64_t *counter)

@@ -159,7 +159,7 @@ static void test_a_clock_against_the_others(void **state)
         struct world *w = begin_with(workers);
         const struct id_health *seen = &ring_node(&w->ring, 2)->ids.health.seen;
 
-        assert_true(seen->clock_known);
+        assert_true(seen->clock_line_ms != ID_CLOCK_UNKNOWN);
         assert_int_equal(seen->clock_off_ms, AHEAD_MS);
         assert_int_equal(ring_node(&w->ring, 1)->ids.health.seen.clock_off_ms, 0);
         ring_isolate(&w->ring, 2, true);
@@ -170,18 +170,50 @@ static void test_a_clock_against_the_others(void **state)
         ring_restart(&w->ring, 2);
         ring_run_ms(&w->ring, LOOK_MS);
         seen = &ring_node(&w->ring, 2)->ids.health.seen;
-        assert_false(seen->clock_known);
+        assert_true(seen->clock_line_ms == ID_CLOCK_UNKNOWN);
         /* Of the others, which differ from it, one is heard, then both. */
         ring_isolate(&w->ring, 2, false);
         ring_isolate(&w->ring, 3, true);
         ring_run_ms(&w->ring, LOOK_MS);
-        assert_false(seen->clock_known);
+        assert_true(seen->clock_line_ms == ID_CLOCK_UNKNOWN);
         ring_isolate(&w->ring, 3, false);
         ring_run_ms(&w->ring, LOOK_MS);
-        assert_true(seen->clock_known);
+        assert_true(seen->clock_line_ms != ID_CLOCK_UNKNOWN);
         assert_int_equal(seen->clock_off_ms, -HOUR_MS);
         end(w);
     }
+}
+
+/* What a node takes for the cluster's time, minus that time, now and after its next look. */
+static void expect_time(struct world *w, uint64_t id)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        const struct health *health = &ring_node(&w->ring, id)->ids.health;
+        const struct health *other = &ring_node(&w->ring, 1)->ids.health;
+
+        assert_int_equal(id_health_now_ms(&health->seen, health->of.on->real_clock),
+                         clock_wall_ms(other->of.on->real_clock));
+        ring_run_ms(&w->ring, LOOK_MS);
+    }
+}
+
+/* A step of a node's own clock, to either side, changes nothing in the time by which cuts end: at
+ * once, after the next look, and on a node that hears nobody. */
+static void test_the_cluster_time_when_a_clock_steps(void **state)
+{
+    static const int64_t steps_ms[] = {0, HOUR_MS, -HOUR_MS, -1500, 400};
+    struct world *w = begin();
+
+    (void)state;
+    for (unsigned isolated = 0; isolated < 2; isolated++) {
+        for (size_t i = 0; i < sizeof steps_ms / sizeof steps_ms[0]; i++) {
+            ring_node(&w->ring, 2)->wall_ahead_ms = steps_ms[i];
+            expect_time(w, 2);
+        }
+        ring_isolate(&w->ring, 2, true);
+        ring_run_ms(&w->ring, CLOCK_SAMPLE_FRESH_MS + LOOK_MS);
+    }
+    end(w);
 }
 
 /* It has no vote; in everything else it is a member as the voters are, to each of them. */
@@ -323,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_links_and_clocks),
         cmocka_unit_test(test_what_health_sees),
         cmocka_unit_test(test_a_clock_against_the_others),
+        cmocka_unit_test(test_the_cluster_time_when_a_clock_steps),
         cmocka_unit_test(test_a_standby_is_a_member_as_any_other),
         cmocka_unit_test(test_how_far_members_lag),
         cmocka_unit_test(test_answers_to_no_question_tell_nothing),
