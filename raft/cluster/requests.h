@@ -148,9 +148,6 @@ struct requests {
 void requests_init(struct requests *requests, const struct raft_context *on,
                    struct membership *membership, const struct peers *peers);
 
-/* Everything must be finished (after requests_stop() and requests_turn()). */
-void requests_close(struct requests *requests);
-
 /* Take a request of any kind; done() comes from a later turn of the replica. */
 void requests_submit(struct requests *requests, struct cluster_request *request);
 

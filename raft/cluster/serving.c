@@ -674,13 +674,18 @@ static bool is_answerable(const struct serving *serving)
     return work != NULL && work->index <= driver_applied(serving->on->driver)->index;
 }
 
-static void answer_confirmed(struct serving *serving)
+void serving_answer(struct serving *serving)
 {
     struct service *service = serving->on->service;
     uint64_t applied = driver_applied(serving->on->driver)->index;
-    struct work *work = TAILQ_FIRST(&serving->starved);
+    struct work *work;
     struct work *next;
 
+    end_rounds(serving);
+    if (serving->on->driver->halted) {
+        return;
+    }
+    work = TAILQ_FIRST(&serving->starved);
     /* Those that waited longest first, and only if an entry was applied since. */
     if (work != NULL && (serving->starved_at != applied || serving->no_room)) {
         serving->starved_at = applied;
@@ -703,14 +708,6 @@ static void answer_confirmed(struct serving *serving)
                  ? membership_answer(serving->membership, query->data, query->len, &reply)
                  : service->ops->query(service, query->data, query->len, &reply);
         serving_finish(first, rv, first->index, reply.data, reply.len);
-    }
-}
-
-void serving_answer(struct serving *serving)
-{
-    end_rounds(serving);
-    if (!serving->on->driver->halted) {
-        answer_confirmed(serving);
     }
 }
 
@@ -747,7 +744,7 @@ void serving_turn(struct serving *serving)
     /* Also if there has just become no room for waiting commands. */
     if (!driver->halted &&
         (is_answerable(serving) || (serving->no_room && !TAILQ_EMPTY(&serving->starved)))) {
-        answer_confirmed(serving);
+        serving_answer(serving);
         context_wake(serving->on, WAKE_REQUESTS); /* there may be a command to append */
     }
     if (!TAILQ_EMPTY(&serving->large_done)) {
