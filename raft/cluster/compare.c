@@ -30,16 +30,11 @@ static void open_view(struct compare *compare, struct disk_view *rows)
 
 /* --- the lender --- */
 
-static void compare_answer(struct compare *compare, uint64_t to,
-                           const struct wire_compared *compared)
-{
-    (void)context_send_compared(compare->on, to, FRAME_COMPARED, compared);
-}
-
 static void refuse(struct compare *compare, uint64_t to, uint64_t number)
 {
-    compare_answer(compare, to,
-                   &(struct wire_compared){.number = number, .kind = WIRE_COMPARED_NOT});
+    (void)context_send_compared(
+        compare->on, to, FRAME_COMPARED,
+        &(struct wire_compared){.number = number, .kind = WIRE_COMPARED_NOT});
 }
 
 static void end_loan(struct compare *compare)
@@ -77,32 +72,7 @@ static void answer_part(struct compare *compare)
         part.len = row.key_len;
     }
     lender->fresh = false;
-    compare_answer(compare, lender->peer, &part);
-}
-
-/* Answer the pending question with the finished read. */
-static void lender_turn(struct compare *compare)
-{
-    struct compare_lender *lender = &compare->lender;
-
-    if (!disk_view_take(&lender->rows)) {
-        return;
-    }
-    if (lender->rows.read.status != 0) {
-        refuse(compare, lender->peer, lender->number);
-        end_loan(compare);
-        return;
-    }
-    lender->fresh = true;
-    if (lender->asked == WIRE_COMPARE_OPEN) {
-        compare_answer(compare, lender->peer,
-                       &(struct wire_compared){.number = lender->number,
-                                               .kind = WIRE_COMPARED_OPEN,
-                                               .index = lender->rows.index});
-    } else {
-        answer_part(compare);
-    }
-    lender->asked = 0;
+    (void)context_send_compared(compare->on, lender->peer, FRAME_COMPARED, &part);
 }
 
 /* Compare the asker's reported state with this node's. */
@@ -262,8 +232,9 @@ static void on_state_asked(struct compare *compare, uint64_t from, const struct 
     unsigned asked = 0;
     char why[160];
 
-    compare_answer(compare, from,
-                   &(struct wire_compared){.number = ask->number, .kind = (uint8_t)kind});
+    (void)context_send_compared(
+        compare->on, from, FRAME_COMPARED,
+        &(struct wire_compared){.number = ask->number, .kind = (uint8_t)kind});
     if (kind != WIRE_COMPARED_OTHER || row == NULL || ask->index < compare->asked_index ||
         driver->halted || driver->applier.installing) {
         return;
@@ -321,11 +292,11 @@ bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payl
     } else if (lender->asked != 0) {
         return true; /* one question at a time */
     } else if (ask.kind == WIRE_COMPARE_ROWS) {
-        compare_answer(compare, from,
-                       &(struct wire_compared){.number = ask.number,
-                                               .kind = WIRE_COMPARED_ROWS,
-                                               .data = lender->rows.read.chunk.data,
-                                               .len = lender->rows.read.chunk.len});
+        (void)context_send_compared(compare->on, from, FRAME_COMPARED,
+                                    &(struct wire_compared){.number = ask.number,
+                                                            .kind = WIRE_COMPARED_ROWS,
+                                                            .data = lender->rows.read.chunk.data,
+                                                            .len = lender->rows.read.chunk.len});
     } else if (lender->fresh || lender->rows.read.end) {
         answer_part(compare);
     } else {
@@ -611,6 +582,7 @@ static void asker_turn(struct compare *compare)
 void compare_turn(struct compare *compare)
 {
     struct compare_asker *asker = &compare->asker;
+    struct compare_lender *lender = &compare->lender;
 
     if (compare->on->driver->failed) {
         return;
@@ -635,7 +607,22 @@ void compare_turn(struct compare *compare)
                                                               .digest = asker->digest});
         }
     }
-    lender_turn(compare);
+    /* Answer the pending question with the finished read. */
+    if (disk_view_take(&lender->rows)) {
+        lender->fresh = true;
+        if (lender->rows.read.status != 0) {
+            refuse(compare, lender->peer, lender->number);
+            end_loan(compare);
+        } else if (lender->asked == WIRE_COMPARE_OPEN) {
+            (void)context_send_compared(compare->on, lender->peer, FRAME_COMPARED,
+                                        &(struct wire_compared){.number = lender->number,
+                                                                .kind = WIRE_COMPARED_OPEN,
+                                                                .index = lender->rows.index});
+        } else {
+            answer_part(compare);
+        }
+        lender->asked = 0;
+    }
     asker_turn(compare);
 }
 

@@ -85,26 +85,13 @@ static void raise_to(struct upgrade *upgrade, uint16_t to)
     }
 }
 
-/* Does every member run on its data directory for the first time? Then no older leafd ever ran
- * here, to which an operator could go back. */
-static bool is_new(const struct raft_context *on)
-{
-    struct node_info info;
-
-    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        if (!state_node(on->state, member->id, &info) ||
-            info.incarnation >> PEER_INCARNATION_RANDOM_BITS != 1) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool upgrade_turn(struct upgrade *upgrade)
 {
     const struct raft_context *on = upgrade->on;
     uint16_t next = (uint16_t)(state_level(on->state) + 1);
     uint64_t now_ms = context_now_ms(on);
+    struct node_info info;
+    bool is_new = true;
     bool reached;
 
     if (next > state_levels(on->state).max || !driver_leads(on->driver)) {
@@ -117,8 +104,14 @@ bool upgrade_turn(struct upgrade *upgrade)
             upgrade->ready_ms = now_ms;
             upgrade->ready = next;
         }
+        /* Does every member run on its data directory for the first time? Then no older leafd ever
+         * ran here, to which an operator could go back. */
+        MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+            is_new = is_new && state_node(on->state, member->id, &info) &&
+                     info.incarnation >> PEER_INCARNATION_RANDOM_BITS == 1;
+        }
         if (upgrade->ready_ms != 0 && on->config->upgrade.automatic && reached &&
-            (is_new(on) || now_ms - upgrade->ready_ms >= on->config->upgrade.hold_ms)) {
+            (is_new || now_ms - upgrade->ready_ms >= on->config->upgrade.hold_ms)) {
             raise_to(upgrade, next);
         }
     }
@@ -607,28 +600,18 @@ static struct member_answer ask_move(struct membership *membership, const struct
 
 /* --- drained, resumed, another weight --- */
 
-static struct member_answer answer_placed(enum member_outcome outcome, const struct member_ask *ask)
-{
-    if (ask->place == PLACE_WEIGHT) {
-        return say(outcome, "node %llu has weight %u", ull(ask->node_id), ask->weight);
-    }
-    return say(outcome, ask->drained ? "node %llu is drained" : "node %llu takes work",
-               ull(ask->node_id));
-}
-
 static struct member_answer ask_place(struct membership *membership, const struct member_ask *ask)
 {
     const struct raft_context *on = membership->on;
     struct placement now = state_placement(on->state, ask->node_id);
     struct placement place = {
         .node_id = ask->node_id, .set = ask->place, .weight = ask->weight, .drained = ask->drained};
-    bool gives_up = ask->place == PLACE_WEIGHT ? ask->weight == 0 : ask->drained;
+    bool weighs = ask->place == PLACE_WEIGHT;
+    bool is_so = weighs ? now.weight == ask->weight : now.drained == ask->drained;
+    bool gives_up = weighs ? ask->weight == 0 : ask->drained;
     bool takes_over = false; /* would another node take over the work? */
     BUF_LOCAL(left);         /* else: why none would */
 
-    if (ask->place == PLACE_WEIGHT ? now.weight == ask->weight : now.drained == ask->drained) {
-        return answer_placed(MEMBER_DONE, ask);
-    }
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         struct placement other = state_placement(on->state, member->id);
         const char *why = !context_reaches(on, member->id)    ? "cannot be reached"
@@ -645,13 +628,20 @@ static struct member_answer ask_place(struct membership *membership, const struc
     if (left.len == 0) {
         buf_printf(&left, "there is no other node");
     }
-    if (gives_up && !ask->force && !takes_over) {
+    if (!is_so && gives_up && !ask->force && !takes_over) {
         return say(MEMBER_LAST_READY,
                    "without node %llu no node would take work: %.*s; force=1 does it nevertheless",
                    ull(ask->node_id), (int)left.len, (const char *)left.data);
     }
-    membership_propose(membership, COMMAND_PLACEMENT, &place, &ask->stamp);
-    return answer_placed(MEMBER_PENDING, ask);
+    if (!is_so) {
+        membership_propose(membership, COMMAND_PLACEMENT, &place, &ask->stamp);
+    }
+    if (weighs) {
+        return say(is_so ? MEMBER_DONE : MEMBER_PENDING, "node %llu has weight %u",
+                   ull(ask->node_id), ask->weight);
+    }
+    return say(is_so ? MEMBER_DONE : MEMBER_PENDING,
+               ask->drained ? "node %llu is drained" : "node %llu takes work", ull(ask->node_id));
 }
 
 int membership_answer(struct membership *membership, const void *data, size_t len,

@@ -12,12 +12,11 @@
  * configuration alone, so it does not matter which node led when it began.
  *
  * Leadership is handed to another voter because a client asked for it, because this node will be
- * removed or is drained, because its disk has no room for the changes of all nodes, or because a
- * ready node of the preferred zone has the log and this one is of another zone (at most once a
- * minute from a node). The core does it in a few turns; requests wait meanwhile. If no node takes
- * it within two election timeouts, this node continues to lead, and the next attempt comes after a
- * pause. If no node has room, each hands over only once in a while, so leadership does not rotate
- * fast.
+ * removed or is drained, because its disk has no room, or because a ready node of the preferred
+ * zone has the log and this one is of another zone (at most once a minute from a node). The core
+ * does it in a few turns; requests wait meanwhile. If no node takes it within two election
+ * timeouts, this node continues to lead, and the next attempt comes after a pause. If no node has
+ * room, each hands over only once in a while.
  *
  * Failure modes: a node that is not caught up, a quorum that cannot be reached, for catch_up_ms
  * without progress, or ten times that in all: the change is given up by a command. The
@@ -35,12 +34,10 @@
 #include "src/state/codec/cluster_command.h"
 
 /*
- * --- upgrade: may the level of the cluster rise, which member is in the way, and the command that
- * raises it (level.h, docs/versions.md).
- *
- * A member supports a level once its row says so, for the same start that this leader last met:
- * after a restart it may run an older leafd. All members count, standbys too; unknown counts as no.
- * While a node is being added, its version is unknown.
+ * --- upgrade: the level of the cluster rises (level.h, docs/versions.md). A member supports one
+ * once its row says so, for the same start that this leader last met: after a restart it may run an
+ * older leafd. All members count, standbys too; unknown counts as no. While a node is being added,
+ * its version is unknown.
  *
  * The happy path: all members have supported the next level for hold_ms, and all are reached: the
  * leader proposes COMMAND_LEVEL. If a client asks for it (MEMBER_ASK_LEVEL): at once.
@@ -104,10 +101,8 @@ void membership_init(struct membership *membership, const struct raft_context *o
                      const struct clock_sync *clocks);
 
 /* Answer a member_ask on the leader, with all that was committed when it came applied: appends a
- * member_answer, which has an outcome and a sentence with the values. Already so: "done". Possible:
- * the change begins, continues in membership_turn(), and the answer is "pending"; the node that
- * asked for its client asks again until it is done. 0, ERR_BAD_MESSAGE, or ERR_STALE for a late
- * copy. */
+ * member_answer. Already so: "done". Possible: the change begins, continues in membership_turn(),
+ * and the answer is "pending". 0, ERR_BAD_MESSAGE, or ERR_STALE for a late copy. */
 int membership_answer(struct membership *membership, const void *ask, size_t len,
                       struct buf *reply) MUST_CHECK;
 

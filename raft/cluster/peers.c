@@ -230,42 +230,32 @@ static bool is_peer(const struct peers *peers, uint64_t id)
     return net_peer_find(peers->items, peers->count, id) != NULL;
 }
 
-static void add_all(struct peers *peers, const struct configuration *conf)
-{
-    MEMBER_FOREACH (member, conf) {
-        uint64_t id = member->id;
-        const struct net_peer *heard = net_peer_find(peers->heard.items, peers->heard.count, id);
-        const struct conf_member *learned = configuration_find(&peers->learned.conf, id);
-        /* The peer's own report is the newest, then a configuration newer than ours. */
-        const char *address = heard != NULL     ? heard->address
-                              : learned != NULL ? learned->address
-                                                : context_address(peers->on, member);
-
-        if (id != peers->on->node_id && !state_member_removed(peers->on->state, id) &&
-            !is_peer(peers, id) && peers->count < LIMIT_PEERS) {
-            peers->items[peers->count] = (struct net_peer){.id = id};
-            memcpy(peers->items[peers->count++].address, address, strlen(address));
-        }
-    }
-}
-
 static void peers_gather(struct peers *peers)
 {
     struct configuration applied;
+    const struct configuration *const all[] = {driver_configuration(peers->on->driver), &applied,
+                                               &peers->learned.conf};
 
     peers->count = 0;
     applier_configured(&peers->on->driver->applier, &applied);
-    add_all(peers, driver_configuration(peers->on->driver));
-    add_all(peers, &applied);
-    add_all(peers, &peers->learned.conf);
-}
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        MEMBER_FOREACH (member, all[i]) {
+            uint64_t id = member->id;
+            const struct net_peer *heard =
+                net_peer_find(peers->heard.items, peers->heard.count, id);
+            const struct conf_member *learned = configuration_find(&peers->learned.conf, id);
+            /* The peer's own report is the newest, then a configuration newer than ours. */
+            const char *address = heard != NULL     ? heard->address
+                                  : learned != NULL ? learned->address
+                                                    : context_address(peers->on, member);
 
-/* Has the node registered with this address? From then on the log's address applies. */
-static bool is_registered_at(const struct peers *peers, uint64_t id, const char *address)
-{
-    struct node_info info;
-
-    return state_node(peers->on->state, id, &info) && strcmp(info.peer_address, address) == 0;
+            if (id != peers->on->node_id && !state_member_removed(peers->on->state, id) &&
+                !is_peer(peers, id) && peers->count < LIMIT_PEERS) {
+                peers->items[peers->count] = (struct net_peer){.id = id};
+                memcpy(peers->items[peers->count++].address, address, strlen(address));
+            }
+        }
+    }
 }
 
 void peers_turn(struct peers *peers)
@@ -275,6 +265,7 @@ void peers_turn(struct peers *peers)
     struct learned_peers *learned = &peers->learned;
     struct peers_heard *heard = &peers->heard;
     struct rollback *seen = &driver->peers.seen;
+    struct node_info info;
     struct peers_seen now;
 
     /* Once this node's log has the configuration, learned peers are no longer needed. */
@@ -297,7 +288,8 @@ void peers_turn(struct peers *peers)
     for (size_t i = heard->count; i > 0; i--) {
         const struct net_peer *peer = &heard->items[i - 1];
 
-        if (is_registered_at(peers, peer->id, peer->address) ||
+        if ((state_node(peers->on->state, peer->id, &info) &&
+             strcmp(info.peer_address, peer->address) == 0) ||
             state_member_removed(peers->on->state, peer->id)) {
             heard->items[i - 1] = heard->items[--heard->count];
         }
@@ -360,33 +352,11 @@ bool peers_know(struct peers *peers, uint64_t peer, const struct wire_statement 
     return true;
 }
 
-/* Remember a peer's reported address, if it has a row: without one, its address is the one it was
- * added with. */
-static void note_address(struct peers *peers, uint64_t id, const char *address)
-{
-    struct peers_heard *heard = &peers->heard;
-    const struct net_peer *known = net_peer_find(heard->items, heard->count, id);
-    struct net_peer *peer;
-    struct node_info info;
-
-    if (address[0] == '\0' || !state_node(peers->on->state, id, &info) ||
-        is_registered_at(peers, id, address) ||
-        (known != NULL && strcmp(known->address, address) == 0) ||
-        (known == NULL && heard->count == LIMIT_PEERS)) {
-        return;
-    }
-    peer = &heard->items[known != NULL ? (size_t)(known - heard->items) : heard->count++];
-    *peer = (struct net_peer){.id = id};
-    memcpy(peer->address, address, strlen(address));
-    heard->changes++;
-    context_wake(peers->on, WAKE_MEMBERS);
-    log_info("raft", "a peer has moved", "peer=%llu address=%s was=%s", ull(id), address,
-             info.peer_address);
-}
-
 int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *presence,
                 const struct wire_statement *said)
 {
+    struct peers_heard *heard = &peers->heard;
+    const struct net_peer *moved = net_peer_find(heard->items, heard->count, peer);
     const struct wire_durable *start = &said->start;
     uint64_t known_start = state_node_start(peers->on->state, peer);
     struct node_info info;
@@ -396,6 +366,7 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
      * know the other's data, the one at the address displaces it. */
     bool is_here =
         presence->heard != 0 && (known || presence->heard == presence->dials || !reached);
+    size_t at;
     int rv;
 
     /* The state has a start of each member, also on a node that has met none of them since it
@@ -415,8 +386,18 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
     }
     rv = driver_check_peer(peers->on->driver, peer, said, is_here);
     context_wake(peers->on, WAKE_UPGRADE);
-    if (rv == 0) {
-        note_address(peers, peer, said->address);
+    /* Remember its reported address, if it has a row: without one, its address is the one it was
+     * added with. */
+    if (rv == 0 && known && said->address[0] != '\0' &&
+        strcmp(info.peer_address, said->address) != 0 &&
+        (moved != NULL ? strcmp(moved->address, said->address) != 0 : heard->count < LIMIT_PEERS)) {
+        at = moved != NULL ? (size_t)(moved - heard->items) : heard->count++;
+        heard->items[at] = (struct net_peer){.id = peer};
+        memcpy(heard->items[at].address, said->address, strlen(said->address));
+        heard->changes++;
+        context_wake(peers->on, WAKE_MEMBERS);
+        log_info("raft", "a peer has moved", "peer=%llu address=%s was=%s", ull(peer),
+                 said->address, info.peer_address);
     }
     return rv;
 }

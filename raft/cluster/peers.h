@@ -33,8 +33,7 @@
 #include "storage/store.h"
 
 /*
- * --- birth_watch: to which cluster do this node and a peer belong? And before the cluster is born:
- * may it be?
+ * --- birth_watch: to which cluster do this node and a peer belong? And may it be born?
  *
  * A cluster is born once: its first leader draws a uid, which the log keeps for good
  * (cluster_command.h), and nodes exchange at the handshake. Until then each node only has its list
@@ -46,14 +45,13 @@
  * though its log has not come, begins no other one in this run, and reports that birth to the
  * others.
  *
- * The happy path: birth_watch_judge() at each handshake; birth_watch_turn() each turn holds the
- * driver, and releases it when all are met.
+ * The happy path: birth_watch_judge() at each handshake; birth_watch_turn() holds the driver, and
+ * releases it when all are met.
  *
- * Failure modes, for the caller to refuse the peer with: ERR_OTHER_LIST, it was given another list,
- * or its cluster was born with another one; ERR_OTHER_BIRTH, it is of another cluster. A node waits
- * as long as that lasts: an operator must correct it. A born node must end if so many of its voters
- * are in another cluster that its own has no majority left. In the other cluster, which keeps its
- * majority, no node ends because of a single stray one.
+ * Failure modes, to refuse the peer with: ERR_OTHER_LIST, it was given another list, or its cluster
+ * was born with another one; ERR_OTHER_BIRTH, it is of another cluster. A node waits as long as
+ * that lasts: an operator must correct it. A born node must end if so many of its voters are in
+ * another cluster that its own has no majority left.
  */
 
 /* A first list of members, and the agreed settings. */

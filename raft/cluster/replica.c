@@ -614,8 +614,13 @@ uint64_t replica_next_ms(const struct replica *replica)
 
 void replica_close(struct replica *replica)
 {
+    struct requests *requests = &replica->requests;
+
     ASSERT(replica->context.stopping && answers_are_none(&replica->answers));
-    requests_close(&replica->requests);
+    ASSERT(requests->count == 0 && requests->serving.count == 0);
+    ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
+    ASSERT(requests->forwarder.count == 0 && requests->forwarder.bytes == 0);
+    numbers_free(&requests->numbers);
     driver_close(&replica->driver);
     replica->context.service->ops->close(replica->context.service);
     state_free(replica->state);

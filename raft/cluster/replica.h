@@ -13,11 +13,8 @@
  *   service                 what uses it (service.h)
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the same code on
- * virtual ones. The rule for its caller: after every event (frame, finished write, request, timer)
- * call replica_turn(), and again at replica_next_ms(). A turn looks at the parts that an event or a
- * timer has woken (context.h), and at no other.
- *
- * The process listens to what happens to the node (context.h); the service has it in its ops.
+ * virtual ones. After every event (frame, finished write, request, timer) its caller calls
+ * replica_turn(), and again at replica_next_ms(). A turn runs the parts that are woken (context.h).
  *
  *   RUNNING --> GIVING --> WRITING --> QUIET
  *
@@ -122,9 +119,8 @@ bool replica_transfer(struct replica *replica);
 /* Stop handing it over: this node, if it leads, serves as the leader until it ends. */
 void replica_transfer_end(struct replica *replica);
 
-/* The service gets no more requests: it gives back to the cluster all that it can
- * (service_ops.gave_back says when). deadline_ms bounds it. Before replica_stop(), which does not
- * wait for it. */
+/* The service gives back to the cluster all that it can before deadline_ms (service_ops.gave_back
+ * says when). replica_stop() does not wait for it. */
 void replica_give_back(struct replica *replica, uint64_t deadline_ms);
 
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */

@@ -968,11 +968,3 @@ void requests_stop(struct requests *requests)
     sweep(requests, 0, 0);
     take_back(requests, 0, 0, UINT64_MAX); /* all, to be refused */
 }
-
-void requests_close(struct requests *requests)
-{
-    ASSERT(requests->on->stopping && requests->count == 0 && requests->serving.count == 0);
-    ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
-    ASSERT(requests->forwarder.count == 0 && requests->forwarder.bytes == 0);
-    numbers_free(&requests->numbers);
-}

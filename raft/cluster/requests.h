@@ -9,49 +9,42 @@
  *
  * All commands may be repeated, since each is stamped when it is sent first and carried out once
  * (session.h). So after an unknown outcome (lost leadership, lost frame, no answer within an
- * election timeout) the request waits again; there is no error before the deadline. A request whose
- * deadline passed is no longer awaited; once the cluster knows that, no late copy of it has an
- * effect.
+ * election timeout) the request waits again; there is no error before the deadline. Once the
+ * cluster knows that a request is no longer awaited, no late copy of it has an effect.
  *
  * The answer to a forwarded change names what the change made old (service_ops.marks). The service
  * gets these marks before the answer is passed on. The answer does not wait for this node's log,
  * which may lag while the leader does not reach it.
  *
- * This node also passes requests on for members that do not reach the leader. The happy path: a
- * FRAME_FORWARD comes; it is sent to the leader as a FRAME_REQUEST that names its origin, under a
- * number of this node's own; the leader's FRAME_REPLY goes back to the origin under the origin's
- * number. A FRAME_REQUEST is never passed on, so there is one hop and no loop.
- *
  * Failure modes: deadline: ERR_NO_LEADER if no leader is known, else ERR_TIMEOUT. Too many:
- * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN. Of a request
- * to pass on: no leader is known, or it changes, or its link breaks: the origin gets ERR_NOT_LEADER
- * at once and looks for another route. Too many, or too many bytes: ERR_OVERLOADED. After the
- * origin's deadline, or two election timeouts, the request is forgotten; the origin sends it again
- * after one. No payload is kept.
+ * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN.
+ *
+ * --- This node also passes requests on for members that do not reach the leader. The happy path: a
+ * FRAME_FORWARD comes; it is sent to the leader as a FRAME_REQUEST that names its origin, under a
+ * number of this node's own; the FRAME_REPLY goes back to the origin under the origin's number. A
+ * FRAME_REQUEST is never passed on, so there is one hop and no loop. Failure modes: no leader is
+ * known, or it changes, or its link breaks: the origin gets ERR_NOT_LEADER at once and looks for
+ * another route. Too many, or too many bytes: ERR_OVERLOADED. After the origin's deadline, or two
+ * election timeouts, the request is forgotten; the origin sends it again after one. No payload is
+ * kept.
  *
  * --- A request about the membership is one of this node's clients, or of a node that joins through
  * it. The happy path: the leader answers "pending" at once and begins (membership.h); it is asked
  * anew every few milliseconds, whichever node leads by then, until the answer is final. So no
- * leader must remember requests, and none is lost with a leader. Failure modes: the deadline while
- * it is pending: the answer is MEMBER_PENDING, with status 0. No leader, a queue that is full: the
- * request's status says so. Too many: ERR_OVERLOADED.
+ * leader must remember requests. Failure modes: the deadline while it is pending: the answer is
+ * MEMBER_PENDING, with status 0. No leader, a queue that is full: the request's status says so. Too
+ * many: ERR_OVERLOADED.
  *
- * --- The barrier waits until all members have applied an entry. Until then a member may still act
- * on the state before the entry, and hand out ids of a segment that a change of its tag made old.
- *
- * The happy path: a CLUSTER_REQUEST_BARRIER has the index of an entry that is committed. While such
- * requests wait, this node asks the other members every few milliseconds up to which index they
- * have applied the log (FRAME_APPLIED), once for all requests. Once all members, this node
- * included, have applied the index of a request, it is answered.
- *
- * The members to wait for are looked up anew each time, in the configuration that this node has
- * applied: a member that is removed meanwhile is no longer waited for, once that is committed; an
- * added one is. Before this node has applied the entry itself, nothing is answered, so no change of
- * the membership before it is missed. The leader plays no part.
- *
- * Failure modes: a member that cannot be reached, or does not reach the index: ERR_TIMEOUT at the
- * deadline, with the missing members. More than LIMIT_BARRIER_WAITS: ERR_OVERLOADED. Stopping:
- * ERR_SHUTTING_DOWN. Frames that are lost are sent again. A member that is asked keeps no state.
+ * --- The barrier waits until all members have applied an entry. Until then a member may still hand
+ * out ids of a segment that a change of its tag made old. The happy path: a CLUSTER_REQUEST_BARRIER
+ * has the index of an entry that is committed. While such requests wait, this node asks the other
+ * members every few milliseconds up to which index they have applied the log (FRAME_APPLIED), once
+ * for all requests, which are answered once all members, this node included, have applied their
+ * index. The members are looked up anew each time, in the configuration that this node has applied:
+ * one that is removed meanwhile is no longer waited for, an added one is. Failure modes: a member
+ * that cannot be reached, or does not reach the index: ERR_TIMEOUT at the deadline, with the
+ * missing members. More than LIMIT_BARRIER_WAITS: ERR_OVERLOADED. A member that is asked keeps no
+ * state.
  *
  * Thread: the raft loop.
  */
@@ -63,16 +56,9 @@
 #include "raft/cluster/serving.h"
 #include "src/state/codec/session.h"
 
-/*
- * --- numbers: of requests that are under way, on the wire: from a number back to its request at
- * once, however many there are.
- *
- * Numbers rise, and the place of an item in the table is its number's remainder. A number whose
- * place is taken is left out: as at most half of the places are, that costs less than one step a
- * number.
- *
- * Failure modes: none; the caller bounds how many there are. Thread: one owner.
- */
+/* --- numbers: of requests that are under way, on the wire. They rise, and the place of an item is
+ * its number's remainder. A number whose place is taken is left out: as at most half of the places
+ * are, that costs less than one step a number. --- */
 
 #define NUMBERS_MAX (LIMIT_REQUESTS_PENDING + LIMIT_FORWARDED) /* at once */
 #define NUMBERS_MARK (1ULL << 63) /* of a request that is passed on, not of this node's own */
@@ -161,9 +147,6 @@ struct requests {
 
 void requests_init(struct requests *requests, const struct raft_context *on,
                    struct membership *membership, const struct peers *peers);
-
-/* Everything must be finished (after requests_stop() and requests_turn()). */
-void requests_close(struct requests *requests);
 
 /* Take a request of any kind; done() comes from a later turn of the replica. */
 void requests_submit(struct requests *requests, struct cluster_request *request);

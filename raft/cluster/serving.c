@@ -57,24 +57,6 @@ static void ask_all(struct rounds *rounds, bool once_more)
     rounds->all_asked = true;
 }
 
-/* Ask as many as are needed, the quickest first; false: there are too few. */
-static bool ask_quickest(struct rounds *rounds)
-{
-    const struct configuration *conf = driver_configuration(rounds->on->driver);
-    bool votes = configuration_role(conf, rounds->on->node_id) == ROLE_VOTER;
-    /* The number that makes a majority with this node, or without it if it has no vote. */
-    unsigned left = configuration_voters(conf) / 2 + (votes ? 0 : 1);
-
-    for (unsigned i = 0; i < rounds->quickest_count && left > 0; i++) {
-        const struct conf_member *member = configuration_find(conf, rounds->quickest[i]);
-
-        if (member != NULL && member->role == ROLE_VOTER && ask_one(rounds, member->id)) {
-            left--;
-        }
-    }
-    return left == 0;
-}
-
 static void begin_look(struct rounds *rounds)
 {
     rounds->look = rounds->number;
@@ -113,33 +95,6 @@ static void on_late(struct timer *timer, uint64_t now_ms)
 }
 
 /* --- answers --- */
-
-static int newest_first(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return x > y ? -1 : x < y;
-}
-
-/* R4: the newest round that a majority of the voters has answered; this node, if it is a voter,
- * counts as answered. By the newest configuration. */
-static uint64_t majority_answered(const struct rounds *rounds)
-{
-    const struct configuration *conf = driver_configuration(rounds->on->driver);
-    uint64_t numbers[LIMIT_NODES];
-    unsigned voters = 0;
-
-    MEMBER_FOREACH (member, conf) {
-        if (member->role == ROLE_VOTER && voters < LIMIT_NODES) {
-            numbers[voters++] = member->id == rounds->on->node_id
-                                    ? rounds->number
-                                    : context_peer(rounds->on, member->id)->round_answered;
-        }
-    }
-    qsort(numbers, voters, sizeof *numbers, newest_first);
-    return voters > 0 ? numbers[voters / 2] : 0;
-}
 
 bool rounds_receive(struct rounds *rounds, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len)
@@ -402,39 +357,30 @@ static bool may_be_appended(const struct serving *serving, const struct wire_req
                                  wire->payload_len);
 }
 
-/* 0, or why it is not taken. */
-static int check(const struct serving *serving, uint64_t from, const struct wire_request *wire)
+void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire)
 {
     struct driver *driver = serving->on->driver;
     bool is_change = wire->kind == WIRE_REQUEST_COMMAND || wire->kind == WIRE_REQUEST_MEMBER;
     struct session_stamp stamp;
+    struct work *work;
+    int rv = 0;
 
-    /* A node that passes on a request vouches for its origin, which must be a member. */
     if (!driver_is_leader(driver) || serving->holding ||
         (wire->origin != 0 && driver_member(driver, wire->origin) == NULL)) {
-        return ERR_NOT_LEADER;
+        /* A node that passes on a request vouches for its origin, which must be a member. */
+        rv = ERR_NOT_LEADER;
+    } else if (is_change && (session_stamp_read(wire->payload, wire->payload_len, &stamp) != 0 ||
+                             stamp.node_id != (wire->origin != 0 ? wire->origin : from))) {
+        /* A change must have the stamp of the requesting node: with another node's stamp it would
+         * end that node's session. */
+        rv = ERR_REFUSED;
+    } else if (!may_be_appended(serving, wire)) {
+        rv = ERR_REFUSED;
+    } else if (serving->count >= LIMIT_REQUESTS_PENDING ||
+               (wire->kind == WIRE_REQUEST_LEADER &&
+                serving->leader_bytes + wire->payload_len > LIMIT_MONOTONIC_BYTES)) {
+        rv = ERR_OVERLOADED;
     }
-    /* A change must have the stamp of the requesting node: with another node's stamp it would end
-     * that node's session. */
-    if (is_change && (session_stamp_read(wire->payload, wire->payload_len, &stamp) != 0 ||
-                      stamp.node_id != (wire->origin != 0 ? wire->origin : from))) {
-        return ERR_REFUSED;
-    }
-    if (!may_be_appended(serving, wire)) {
-        return ERR_REFUSED;
-    }
-    if (wire->kind == WIRE_REQUEST_LEADER &&
-        serving->leader_bytes + wire->payload_len > LIMIT_MONOTONIC_BYTES) {
-        return ERR_OVERLOADED;
-    }
-    return serving->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED : 0;
-}
-
-void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire)
-{
-    int rv = check(serving, from, wire);
-    struct work *work;
-
     if (rv != 0) {
         context_refuse(serving->on, from, wire->id, rv);
         return;
@@ -593,10 +539,22 @@ void serving_applied(struct serving *serving, uint64_t index, uint64_t term, con
 
 /* --- queries --- */
 
+static int newest_first(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return x > y ? -1 : x < y;
+}
+
 /* Begin one in the current term, for all that wait, unless too many are unanswered. */
 static void begin_round(struct serving *serving)
 {
     struct rounds *rounds = &serving->round;
+    const struct configuration *conf = driver_configuration(rounds->on->driver);
+    bool votes = configuration_role(conf, rounds->on->node_id) == ROLE_VOTER;
+    /* The number that makes a majority with this node, or without it if it has no vote. */
+    unsigned left = configuration_voters(conf) / 2 + (votes ? 0 : 1);
     struct work *work;
 
     if (TAILQ_EMPTY(&serving->reads) || rounds->number - rounds->confirmed >= LIMIT_ROUNDS) {
@@ -608,7 +566,15 @@ static void begin_round(struct serving *serving)
     if (rounds->look == 0 || context_now_ms(rounds->on) >= rounds->look_ms + ROUND_LOOK_MS) {
         begin_look(rounds);
     }
-    if (!ask_quickest(rounds)) {
+    /* Ask as many as are needed, the quickest first; all, if these are too few. */
+    for (unsigned i = 0; i < rounds->quickest_count && left > 0; i++) {
+        const struct conf_member *member = configuration_find(conf, rounds->quickest[i]);
+
+        if (member != NULL && member->role == ROLE_VOTER && ask_one(rounds, member->id)) {
+            left--;
+        }
+    }
+    if (left > 0) {
         ask_all(rounds, false);
     }
     watch(rounds);
@@ -625,6 +591,9 @@ static void begin_round(struct serving *serving)
 static void end_rounds(struct serving *serving)
 {
     struct rounds *rounds = &serving->round;
+    const struct configuration *conf = driver_configuration(rounds->on->driver);
+    uint64_t numbers[LIMIT_NODES];
+    unsigned voters = 0;
     struct work *work;
     uint64_t answered;
 
@@ -632,7 +601,17 @@ static void end_rounds(struct serving *serving)
         return;
     }
     follow_term(rounds);
-    answered = majority_answered(rounds);
+    /* R4: the newest round that a majority of the voters has answered; this node, if it is a voter,
+     * counts as answered. By the newest configuration. */
+    MEMBER_FOREACH (member, conf) {
+        if (member->role == ROLE_VOTER && voters < LIMIT_NODES) {
+            numbers[voters++] = member->id == rounds->on->node_id
+                                    ? rounds->number
+                                    : context_peer(rounds->on, member->id)->round_answered;
+        }
+    }
+    qsort(numbers, voters, sizeof *numbers, newest_first);
+    answered = voters > 0 ? numbers[voters / 2] : 0;
     if (answered <= rounds->confirmed) {
         return;
     }
@@ -695,13 +674,18 @@ static bool is_answerable(const struct serving *serving)
     return work != NULL && work->index <= driver_applied(serving->on->driver)->index;
 }
 
-static void answer_confirmed(struct serving *serving)
+void serving_answer(struct serving *serving)
 {
     struct service *service = serving->on->service;
     uint64_t applied = driver_applied(serving->on->driver)->index;
-    struct work *work = TAILQ_FIRST(&serving->starved);
+    struct work *work;
     struct work *next;
 
+    end_rounds(serving);
+    if (serving->on->driver->halted) {
+        return;
+    }
+    work = TAILQ_FIRST(&serving->starved);
     /* Those that waited longest first, and only if an entry was applied since. */
     if (work != NULL && (serving->starved_at != applied || serving->no_room)) {
         serving->starved_at = applied;
@@ -724,14 +708,6 @@ static void answer_confirmed(struct serving *serving)
                  ? membership_answer(serving->membership, query->data, query->len, &reply)
                  : service->ops->query(service, query->data, query->len, &reply);
         serving_finish(first, rv, first->index, reply.data, reply.len);
-    }
-}
-
-void serving_answer(struct serving *serving)
-{
-    end_rounds(serving);
-    if (!serving->on->driver->halted) {
-        answer_confirmed(serving);
     }
 }
 
@@ -768,7 +744,7 @@ void serving_turn(struct serving *serving)
     /* Also if there has just become no room for waiting commands. */
     if (!driver->halted &&
         (is_answerable(serving) || (serving->no_room && !TAILQ_EMPTY(&serving->starved)))) {
-        answer_confirmed(serving);
+        serving_answer(serving);
         context_wake(serving->on, WAKE_REQUESTS); /* there may be a command to append */
     }
     if (!TAILQ_EMPTY(&serving->large_done)) {

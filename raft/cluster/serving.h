@@ -11,10 +11,9 @@
  * Rounds do not wait for each other: one begins in each turn with new waiting queries, for all of
  * them.
  *
- * A request that only the leader of a term can answer (CLUSTER_REQUEST_LEADER) is confirmed as a
- * query is, and the service answers it (service.h). It may wait until an entry that the service has
- * proposed is applied; or the answer is sent once an entry of its own is applied. Such entries are
- * appended once, and never go to another leader (docs/monotonic.md, R3, R9).
+ * A CLUSTER_REQUEST_LEADER is confirmed as a query is, and the service answers it
+ * (service_ops.lead): at once, once something is applied, or once an entry of its own is, which is
+ * appended once and never goes to another leader (docs/monotonic.md, R3, R9).
  *
  * Failure modes: leadership or term changed, or another entry took the place: all requests go back
  * to their owners, since the outcome is unknown and all may be repeated. Disk low: ERR_DISK_FULL
@@ -33,14 +32,11 @@
 #include "src/base/container.h"
 
 /*
- * --- rounds: questions of a leader that show whether it still leads ---
- *
- * In a round the leader asks voters whether its term is still current (FRAME_CONFIRM), for all
- * queries that waited when it began. An answer from a node with the same term proves it: a newer
- * leader needs a majority of votes in a newer term, and any majority that confirmed afterwards
- * would contain one of those voters. Rounds do not wait for each other; up to LIMIT_ROUNDS may be
- * unanswered. An answer to a round also answers all earlier ones, and no later one. Only current
- * voters count.
+ * --- rounds: in a round the leader asks voters whether its term is still current (FRAME_CONFIRM).
+ * An answer from a node with the same term proves it: a newer leader needs a majority of votes in a
+ * newer term, and any majority that confirmed afterwards would contain one of those voters. Up to
+ * LIMIT_ROUNDS may be unanswered. An answer to a round also answers all earlier ones, and no later
+ * one. Only current voters count.
  *
  * The happy path: a round asks as many voters as a majority needs besides this node: the quickest
  * of the last look. A look is a round that asks all voters: the first one of a term, and each that

@@ -208,7 +208,7 @@ bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message 
  * Thread: the raft loop.
  */
 
-/* Less than a second together with DURABLE_REPORT_CHANGED_MS (raft/cluster/peers.h). */
+/* Less than a second together with PEERS_REPORT_CHANGED_MS (raft/cluster/peers.h). */
 #define PEER_MEMORY_HOLD_MS 400
 #define PEER_MEMORY_JOIN_MS 50
 

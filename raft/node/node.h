@@ -52,10 +52,9 @@ struct node_settings {
 /* Load the store and start. A node that joins a cluster first waits for admission, without a limit.
  * 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); ERR_REMOVED,
  * ERR_WRONG_NODE, ERR_OTHER_BIRTH, ERR_NEWER or ERR_REFUSED: not admitted; ERR_SHUTTING_DOWN: a
- * signal ended the join; ERR_INVALID: unreadable keys; an empty store with neither members nor
- * nodes to ask, or with this node as the only member but no bootstrap_single; or members that
- * differ from those of a cluster that was never born. On failure *ret_error has the reason, and
- * nothing is left. Settings, listener and service are borrowed until node_free(). */
+ * signal ended the join; ERR_INVALID: unreadable keys, or settings that do not fit the store. On
+ * failure *ret_error has the reason, and nothing is left. Settings, listener and service are
+ * borrowed until node_free(). */
 int node_start(uv_loop_t *loop, const struct node_settings *settings,
                struct replica_listener *listener, struct store *store, struct service *service,
                struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
@@ -75,8 +74,7 @@ struct mailbox *node_mailbox(struct node *node);
 /* Begin a turn of the loop, which calls service_ops.woken. Any thread; cheap; never blocks. */
 void node_wake(struct node *node);
 
-/* Begin to drain: the service is informed, and leadership is handed to another node, while requests
- * are still served. Idempotent. */
+/* replica_drain(). Idempotent. */
 void node_drain(struct node *node);
 
 /* True once there is no leadership to hand over (any more). */
