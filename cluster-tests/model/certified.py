@@ -154,11 +154,13 @@ class Held:
         return codes
 
 
-def ends(stream):
-    """Does the last chunk come?"""
-    came = b""
+def ends(stream, after=1 << 30):
+    """Does its last chunk come, before so many pictures?"""
+    came, pictures = b"", 0
     try:
-        while not came.endswith(b"0\r\n\r\n") and (data := stream.sock.recv(65536)):
+        while not came.endswith(b"0\r\n\r\n") and pictures < after and (
+                data := stream.sock.recv(65536)):
+            pictures += data.count(b"event: status")
             came = came[-8:] + data
     except OSError:
         return False

@@ -872,11 +872,13 @@ def reload(run, who, both=False):
     """A client gets another secret, by SIGHUP; the old one is worth nothing then, or (both) as much
     as the new one: they are one client."""
     stream = None
-    if who != "shop" and not both and run.world.shows(who)[1]:
+    if who != "shop" and run.world.shows(who)[1]:
         stream = run.world.watch(0, who)
     gone = run.world.exchange_token(who, both)
-    if stream is not None:  # nobody may watch with what is worth nothing
+    if stream is not None and who not in run.world.older:
         must(ends(stream), "stream-goes-on", f"of {who}, whose token is worth nothing")
+    elif stream is not None:
+        must(not ends(stream, 3), "stream-ends", f"of {who}, whose token is good")
     for old in gone:
         for node in range(run.size):
             answer = run.certain(lambda node=node: run.world.http(node, old, "GET", "/api/tags"))
@@ -907,7 +909,7 @@ def certificate(run, what, who="alice", node=0):
     beside = "operator" if what == "beside" else None
     with Held(asked, world, who, beside) as held:
         before, session = held.asks(), held.http.sock.session
-        closes = change_certificate(run, what, who)
+        closes = change_certificate(run, what, who, held)
         right = "ended" if closes else "ok" if who in tls.lines else "forbidden"
         for each in world.nodes:
             run.until(lambda each=each: probe(each, tls.context(who)) == (
@@ -928,7 +930,7 @@ def certificate(run, what, who="alice", node=0):
         world.drop_connections()
 
 
-def change_certificate(run, what, who):
+def change_certificate(run, what, who, held):
     """True: connections that were opened before end."""
     world, tls = run.world, run.world.tls
     if what == "ends":
@@ -942,6 +944,11 @@ def change_certificate(run, what, who):
         tls.issue(who)
     elif what == "authority":
         tls.exchange_authority()
+        world.hang_up_in_vain()
+        code = "ok" if who in tls.lines else "forbidden"
+        found = held.asks()
+        must((held.told_end or found[0] == code) and found[1] == code, "refused-reload-changed",
+             f"{who}: {found} where {code} is right")
         world.dress()
         world.hang_up()
     elif what == "line":

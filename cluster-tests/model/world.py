@@ -306,13 +306,14 @@ class World:
         return Answer("unknown" if code in UNKNOWN else code, run.err)
 
     def watch(self, number, token):
-        """Begin a stream that nobody reads; it, or None."""
+        """Begin a stream of which nobody reads more than the head; it, or None."""
         node = self.node(number)
         try:
             stream = self.connect(node.address, self.shows(token)[0])
             stream.send(f"GET /api/live HTTP/1.1\r\nHost: leafd\r\n"
                         f"{self.bearer(number, token)}\r\n".encode())
             self.streams.append(stream)
+            stream.fill()  # it is judged
             return stream
         except OSError:
             node.check_running()
@@ -600,6 +601,18 @@ class World:
         """All nodes read their files again."""
         for node in self.nodes:
             node.process.send_signal(signal.SIGHUP)
+
+    def hang_up_in_vain(self):
+        """All nodes refuse what they read, for a line of the tokens file."""
+        before = [len(node.log()) for node in self.nodes]
+        with open(self.tokens_file, "a", encoding="ascii") as file:
+            file.write("one that breaks the rules\n")
+        for node in self.nodes:
+            node.expect_log("the reload was refused")
+        self.hang_up()
+        for node, start in zip(self.nodes, before):
+            node.wait_log("the reload was refused", WAIT_S, start)
+        self.write_tokens()
 
     def now_ms(self):
         """By the nodes' clocks, long enough ago for a restore that just ended to have begun."""
