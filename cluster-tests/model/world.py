@@ -196,9 +196,12 @@ class World:
             return ""
         return f"Authorization: Bearer {self.secret(token, number)}\r\n"
 
-    def connect(self, address, shown, session=None):
-        """A connection by a client that shows this certificate."""
-        return Connection(address, WAIT_S, self.tls and self.tls.context(shown), session)
+    def connect(self, address, shown, node=None):
+        """A connection by a client that shows this certificate; with its ticket, if a node gave
+        one."""
+        context = self.tls and self.tls.context(shown)
+        session = self.tls and self.tls.sessions.pop((node, context), None)
+        return Connection(address, WAIT_S, context, session)
 
     def http(self, number, token, method, target, body=None, headers=None):
         """One request over HTTP, on a connection of this node that is kept open."""
@@ -212,13 +215,13 @@ class World:
         data = None if body is None else json.dumps(body).encode()
         try:
             if place_of not in self.connections:
-                session = self.tls and self.tls.sessions.pop((node.id, shown), None)
-                self.connections[place_of] = self.connect(address, shown, session)
+                self.connections[place_of] = self.connect(address, shown, node.id)
             response = self.connections[place_of].request(method, target, data, head)
             if response.headers.get("connection", "").lower() == "close":
                 self.connections.pop(place_of).close()
             elif self.tls:
-                self.tls.sessions[node.id, shown] = self.connections[place_of].sock.session
+                sock = self.connections[place_of].sock
+                self.tls.sessions[node.id, sock.context] = sock.session
         except OSError as error:
             if place_of in self.connections:
                 self.connections.pop(place_of).close()
