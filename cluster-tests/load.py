@@ -19,6 +19,8 @@ CLIENT_TIMEOUT_S = 30.0
 
 
 class LoadClient(threading.Thread):
+    lost = OSError  # what a connection raises when its node ends
+
     def __init__(self, load, name, node, count, wire_format, depth, rate, timeout_ms):
         super().__init__(name=name, daemon=True)
         self.load = load
@@ -47,15 +49,18 @@ class LoadClient(threading.Thread):
             self.fault = f"client {self.name} on {self.node}: {error!r}"
             self.load.failed.set()
 
+    def connect(self):
+        return Connection(self.node.address, CLIENT_TIMEOUT_S)
+
     def serve_one_connection(self):
         node = self.node
         if not self.wait_for_node():
             return
         incarnation = node.incarnation
         try:
-            with Connection(node.address, CLIENT_TIMEOUT_S) as connection:
+            with self.connect() as connection:
                 self.take_ids(connection)
-        except OSError:
+        except self.lost:
             if node.serving and node.incarnation == incarnation:
                 raise
             self.reconnects += 1
@@ -72,17 +77,21 @@ class LoadClient(threading.Thread):
         step = self.count * self.depth / self.rate
         while not self.load.stopping.is_set():
             before = time.monotonic()
-            sent_ns = time.monotonic_ns()
-            connection.send(self.request)
-            for _ in range(self.depth):
-                response = connection.read_response()
-                response.sent_ns = sent_ns
-                self.take_answer(response)
+            self.take_some(connection)
             now = time.monotonic()
             self.longest_s = max(self.longest_s, now - before)
             due = max(due + step, now - 1.0)
             if due > now:
                 self.load.stopping.wait(due - now)
+
+    def take_some(self, connection):
+        """As many requests as are sent at once."""
+        sent_ns = time.monotonic_ns()
+        connection.send(self.request)
+        for _ in range(self.depth):
+            response = connection.read_response()
+            response.sent_ns = sent_ns
+            self.take_answer(response)
 
     def take_answer(self, response):
         if response.status != 200:

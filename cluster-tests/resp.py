@@ -32,39 +32,20 @@ class Answer:
 class RespLoadClient(LoadClient):
     """The same by INCR and INCRBY: depth of them in a pipeline, count ids each."""
 
-    def serve_one_connection(self):
-        node = self.node
-        if not self.wait_for_node():
-            return
-        incarnation = node.incarnation
-        client = connect(node, socket_timeout=30)
-        try:
-            self.take_ids(client)
-        except (redis.ConnectionError, redis.TimeoutError):
-            if node.serving and node.incarnation == incarnation:
-                raise
-            self.reconnects += 1
-        finally:
-            client.close()
+    lost = (redis.ConnectionError, redis.TimeoutError)
 
-    def take_ids(self, connection):
-        due = time.monotonic()
-        step = self.count * self.depth / self.rate
-        while not self.load.stopping.is_set():
-            before = time.monotonic()
-            sent_ns = time.monotonic_ns()
-            pipeline = connection.pipeline(transaction=False)
-            for _ in range(self.depth):
-                pipeline.incrby(self.load.tag, self.count)
-            lasts = pipeline.execute()
-            answer = Answer(sent_ns)
-            for last in lasts:
-                self.track.add(last - self.count + 1, last, answer)
-            now = time.monotonic()
-            self.longest_s = max(self.longest_s, now - before)
-            due = max(due + step, now - 1.0)
-            if due > now:
-                self.load.stopping.wait(due - now)
+    def connect(self):
+        return connect(self.node, socket_timeout=30)
+
+    def take_some(self, connection):
+        sent_ns = time.monotonic_ns()
+        pipeline = connection.pipeline(transaction=False)
+        for _ in range(self.depth):
+            pipeline.incrby(self.load.tag, self.count)
+        lasts = pipeline.execute()
+        answer = Answer(sent_ns)
+        for last in lasts:
+            self.track.add(last - self.count + 1, last, answer)
 
 
 def add_resp_clients(load, cluster, rate=4000.0):

@@ -263,24 +263,6 @@ static void must_settle(struct writer *writer)
     atomic_store_explicit(&writer->owes, false, memory_order_relaxed);
 }
 
-/* Carry out the first group, which moves to `group`; returns its size. */
-static size_t writer_run_group(struct writer *writer, struct store_op_list *group)
-{
-    struct store_op *op = STAILQ_FIRST(&writer->work);
-    struct disk_read *read = disk_read_of(op);
-
-    if (op->kind != STORE_READ) {
-        return commit_group(writer, group);
-    }
-    if (read->snapshot == NULL) {
-        must_settle(writer);
-    }
-    STAILQ_REMOVE_HEAD(&writer->work, link);
-    STAILQ_INSERT_TAIL(group, op, link);
-    disk_read_run(read, writer->store, read->max_bytes);
-    return 1;
-}
-
 /* The time this many microseconds from now, by the conditions' clock. */
 static struct timespec after_us(uint64_t us)
 {
@@ -291,25 +273,6 @@ static struct timespec after_us(uint64_t us)
     at.tv_sec += (time_t)(us / 1000000);
     at.tv_nsec = (long)(us % 1000000) * 1000;
     return at;
-}
-
-/* Wait for work or the end, at most SPACE_MS while space is low, and SETTLE_IDLE_US while the store
- * owes. Mutex held. */
-static void wait_for_work(struct writer *writer)
-{
-    struct timespec until;
-
-    if (writer->store->owes) {
-        until = after_us(SETTLE_IDLE_US);
-        (void)pthread_cond_timedwait(&writer->wake, &writer->mutex, &until);
-        return;
-    }
-    if (!atomic_load_explicit(&writer->low, memory_order_relaxed)) {
-        ASSERT(pthread_cond_wait(&writer->wake, &writer->mutex) == 0);
-        return;
-    }
-    until = after_us(SPACE_MS * 1000);
-    (void)pthread_cond_timedwait(&writer->wake, &writer->mutex, &until);
 }
 
 static bool is_gathered(const struct writer *writer)
@@ -338,17 +301,25 @@ static void writer_gather(struct writer *writer, uint64_t idle_us)
     writer->wanted_bytes = 0;
 }
 
-/* Move the queue to `work`; false at the end. `work` may be empty while the store owes. Measures
- * space while it is low. */
+/* Wait for work or the end, and move the queue to `work`; false at the end. While the store owes,
+ * wait SETTLE_IDLE_US at most: `work` may be empty then. While space is low, measure it each
+ * SPACE_MS. */
 static bool take_work(struct writer *writer)
 {
     uint64_t began_us = clock_now_us(clock_system());
+    bool owes = writer->store->owes; /* then it has work soon */
+    struct timespec until;
     bool more;
 
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
     while (STAILQ_EMPTY(&writer->queue) && !writer->stopping) {
-        wait_for_work(writer);
-        if (writer->store->owes) {
+        if (owes || atomic_load_explicit(&writer->low, memory_order_relaxed)) {
+            until = after_us(owes ? SETTLE_IDLE_US : SPACE_MS * 1000);
+            (void)pthread_cond_timedwait(&writer->wake, &writer->mutex, &until);
+        } else {
+            ASSERT(pthread_cond_wait(&writer->wake, &writer->mutex) == 0);
+        }
+        if (owes) {
             break;
         }
         if (STAILQ_EMPTY(&writer->queue) && !writer->stopping) {
@@ -369,34 +340,42 @@ static bool take_work(struct writer *writer)
     return more;
 }
 
-/* Return a group that was carried out. */
-static void return_group(struct writer *writer, struct store_op_list *group, size_t count)
-{
-    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
-    STAILQ_CONCAT(&writer->done, group);
-    writer->company_bytes = writer->taken_bytes + writer->queued_bytes;
-    writer->left -= count;
-    if (writer->left == 0) {
-        ASSERT(pthread_cond_signal(&writer->idle) == 0);
-    }
-    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-    writer->config.notify(writer->config.data);
-}
-
+/* Carry out one group after the other, and return each. */
 static void *writer_run(void *data)
 {
     struct store_op_list group = STAILQ_HEAD_INITIALIZER(group);
     struct writer *writer = data;
+    struct disk_read *read;
+    struct store_op *op;
+    size_t count;
 
     (void)pthread_setname_np(pthread_self(), "leafd-writer");
     while (take_work(writer)) {
         if (STAILQ_EMPTY(&writer->work) && writer->store->owes) {
             (void)commit_group(writer, &group);
         }
-        while (!STAILQ_EMPTY(&writer->work)) {
-            size_t count = writer_run_group(writer, &group);
-
-            return_group(writer, &group, count);
+        while ((op = STAILQ_FIRST(&writer->work)) != NULL) {
+            read = disk_read_of(op);
+            if (op->kind == STORE_READ && read->snapshot == NULL) {
+                must_settle(writer);
+            }
+            if (op->kind != STORE_READ) {
+                count = commit_group(writer, &group);
+            } else {
+                STAILQ_REMOVE_HEAD(&writer->work, link);
+                STAILQ_INSERT_TAIL(&group, op, link);
+                disk_read_run(read, writer->store, read->max_bytes);
+                count = 1;
+            }
+            ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+            STAILQ_CONCAT(&writer->done, &group);
+            writer->company_bytes = writer->taken_bytes + writer->queued_bytes;
+            writer->left -= count;
+            if (writer->left == 0) {
+                ASSERT(pthread_cond_signal(&writer->idle) == 0);
+            }
+            ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+            writer->config.notify(writer->config.data);
         }
     }
     must_settle(writer);

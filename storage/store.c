@@ -320,63 +320,22 @@ int store_meta_verify_digest(const struct store_position *position, uint64_t row
                            position->index, rows_digest, position->digest);
 }
 
-static int step_local(struct store_meta *meta, const struct store_op *op,
-                      struct store_error *ret_error)
-{
-    if (op->local_key >= LIMIT_LOCAL_RECORDS || op->local_len == 0 ||
-        op->local_len > LIMIT_LOCAL_RECORD_BYTES) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "local record %" PRIu32 " of %" PRIu32 " bytes: at most number %d, "
-                               "1 to %d bytes",
-                               op->local_key, op->local_len, LIMIT_LOCAL_RECORDS - 1,
-                               LIMIT_LOCAL_RECORD_BYTES);
-    }
-    store_local_set(&meta->locals[op->local_key], op->local, op->local_len);
-    return 0;
-}
-
-static int step_hard_state(struct store_meta *meta, const struct store_op *op,
-                           struct store_error *ret_error)
-{
-    if (op->term < (op->lower ? meta->last_term : meta->term)) {
-        return misfit(meta, "hard state: an older term with a vote for", op->vote, op->term,
-                      ret_error);
-    }
-    if (op->term == meta->term && meta->vote != 0 && op->vote != meta->vote && !op->lower) {
-        return misfit(meta, "hard state: a second vote, for", op->vote, op->term, ret_error);
-    }
-    meta->term = op->term;
-    meta->vote = op->vote;
-    return 0;
-}
-
-/* The term of the entry before `index`, where index is in [position.index + 1, last_index + 1]. */
-static int term_before(const struct store_meta *meta, uint64_t index, store_term_fn term_fn,
-                       void *engine, uint64_t *ret_term, struct store_error *ret_error)
-{
-    if (index == meta->last_index + 1) {
-        *ret_term = meta->last_term;
-        return 0;
-    }
-    if (index == meta->first_index) {
-        ASSERT(meta->position.index == index - 1);
-        *ret_term = meta->position.term;
-        return 0;
-    }
-    return term_fn(engine, index - 1, ret_term, ret_error);
-}
-
 static int step_append(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
                        void *engine, struct store_error *ret_error)
 {
-    uint64_t term = 0;
-    int err;
+    uint64_t term = meta->last_term; /* of the entry before */
+    int err = 0;
 
     if (op->index < meta->first_index || op->index > meta->last_index + 1 ||
         op->index <= meta->position.index) {
         return misfit(meta, "append at index", op->index, 0, ret_error);
     }
-    err = term_before(meta, op->index, term_fn, engine, &term, ret_error);
+    if (op->index <= meta->last_index && op->index == meta->first_index) {
+        ASSERT(meta->position.index == op->index - 1);
+        term = meta->position.term;
+    } else if (op->index <= meta->last_index) {
+        err = term_fn(engine, op->index - 1, &term, ret_error);
+    }
     if (err != 0) {
         return err;
     }
@@ -452,7 +411,16 @@ int store_meta_step(struct store_meta *meta, const struct store_op *op, store_te
 
     switch (op->kind) {
     case STORE_HARD_STATE:
-        return step_hard_state(meta, op, ret_error);
+        if (op->term < (op->lower ? meta->last_term : meta->term)) {
+            return misfit(meta, "hard state: an older term with a vote for", op->vote, op->term,
+                          ret_error);
+        }
+        if (op->term == meta->term && meta->vote != 0 && op->vote != meta->vote && !op->lower) {
+            return misfit(meta, "hard state: a second vote, for", op->vote, op->term, ret_error);
+        }
+        meta->term = op->term;
+        meta->vote = op->vote;
+        return 0;
     case STORE_APPEND:
         return step_append(meta, op, term_fn, engine, ret_error);
     case STORE_APPLY:
@@ -473,7 +441,15 @@ int store_meta_step(struct store_meta *meta, const struct store_op *op, store_te
         meta->compact_to = op->index > meta->compact_to ? op->index : meta->compact_to;
         return 0;
     case STORE_LOCAL:
-        return step_local(meta, op, ret_error);
+        if (op->local_key >= LIMIT_LOCAL_RECORDS || op->local_len == 0 ||
+            op->local_len > LIMIT_LOCAL_RECORD_BYTES) {
+            return store_error_set(
+                ret_error, ERR_CORRUPT,
+                "local record %" PRIu32 " of %" PRIu32 " bytes: at most number %d, 1 to %d bytes",
+                op->local_key, op->local_len, LIMIT_LOCAL_RECORDS - 1, LIMIT_LOCAL_RECORD_BYTES);
+        }
+        store_local_set(&meta->locals[op->local_key], op->local, op->local_len);
+        return 0;
     case STORE_READ:
         break;
     }

@@ -145,7 +145,8 @@ void sim_member_join(struct sim_node *node)
         }
         memcpy(join.address, node->address, sizeof node->address);
         wire_join_encode(&join, &request);
-        if (!peers_join(&via->replica.peers, node->id, request.data, request.len, &answer) ||
+        if (!peers_join(&via->replica.peers.receiver, node->id, request.data, request.len,
+                        &answer) ||
             wire_joined_decode(answer.data, answer.len, &joined) != 0) {
             sim_fail(world, "the answer to a node that joins does not decode");
         }

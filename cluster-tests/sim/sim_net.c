@@ -188,18 +188,19 @@ void sim_net_init(struct sim_node *node)
  * taken for an older copy whose disk was not set back. */
 static bool check_statement(struct sim_node *to, struct sim_node *from)
 {
+    struct wire_statement said;
     struct buf statement = BUF_INIT;
     int rv;
 
-    peers_state(&from->replica.peers, &statement);
+    peers_state(&from->replica.peers.receiver, &statement);
     birth_watch_speaks(&to->replica.peers.births, from->id, state_levels(from->replica.state));
     birth_watch_speaks(&from->replica.peers.births, to->id, state_levels(to->replica.state));
-    if (peers_birth(&to->replica.peers, from->id, statement.data, statement.len) != 0) {
+    if (wire_statement_decode(statement.data, statement.len, &said) != 0 ||
+        birth_watch_judge(&to->replica.peers.births, from->id, &said.birth) != 0) {
         sim_fail(to->world, "node %u takes node %u for one of another cluster", to->id, from->id);
     }
     to->met |= BIT(from->id);
-    rv = peers_check(&to->replica.peers, from->id, &(struct net_presence){0}, statement.data,
-                     statement.len);
+    rv = peers_check(&to->replica.peers, from->id, &(struct net_presence){0}, &said);
     buf_free(&statement);
     if (rv != 0 && !(from->set_back && rv == ERR_STALE)) {
         sim_fail(to->world, "node %u takes the data of node %u for an older copy, or a lie", to->id,
@@ -226,6 +227,7 @@ static bool is_new_link(struct sim_node *to, const struct sim_node *from)
 static bool let_in(struct sim_node *to, struct sim_node *from)
 {
     BUF_LOCAL(statement);
+    struct wire_statement said;
     int rv = peers_admit(&to->replica.peers, from->id, 1000 + from->id);
 
     if (rv == ERR_REMOVED) {
@@ -242,8 +244,9 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
     if (!from->up) {
         return false;
     }
-    peers_state(&from->replica.peers, &statement);
-    return peers_know(&to->replica.peers, from->id, statement.data, statement.len);
+    peers_state(&from->replica.peers.receiver, &statement);
+    return wire_statement_decode(statement.data, statement.len, &said) == 0 &&
+           peers_know(&to->replica.peers, from->id, &said);
 }
 
 void sim_net_dial(struct sim_node *from, struct sim_node *to)
@@ -274,7 +277,7 @@ void sim_net_event(struct sim_node *to, const struct sim_frame *frame)
     if (!current && frame->set_back) {
         return;
     }
-    if (!replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
+    if (!replica_receive(&to->replica.peers.receiver, frame->from, frame->type, frame->payload.data,
                          frame->payload.len)) {
         sim_fail(world, "node %u found a frame of type %d malformed", to->id, frame->type);
     }
@@ -283,7 +286,7 @@ void sim_net_event(struct sim_node *to, const struct sim_frame *frame)
 static void notify(struct sim_world *world, unsigned a, unsigned b, bool up)
 {
     if (sim_node_runs(&world->nodes[a])) {
-        replica_link_changed(&world->nodes[a].replica, b + 1, up);
+        replica_link_changed(&world->nodes[a].replica.peers.receiver, b + 1, up);
         sim_turn(&world->nodes[a]);
     }
 }

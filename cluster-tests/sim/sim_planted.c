@@ -62,7 +62,7 @@ static void commit(struct sim_node *node, const struct store_loaded *loaded, str
 static bool plant(struct sim_node *node)
 {
     struct state *state = state_new(&fsm_machine);
-    struct fsm_tags *tags = &fsm_of(state)->tags;
+    struct fsm *fsm = fsm_of(state);
     struct row_changes changes = {0};
     struct store_loaded loaded;
     struct store_error error = {{0}};
@@ -77,13 +77,13 @@ static bool plant(struct sim_node *node)
         sim_fail(node->world, "node %u: its disk cannot be read: %s", node->id, error.text);
     }
     sim_store_close(node);
-    row = fsm_tags_seek(tags, "", 0);
+    row = fsm_tags_seek(&fsm->tags, "", 0);
     planted = row != NULL && row->created_ms > 0;
     if (planted) {
         state->journal.changes = &changes;
-        fsm_tags_change_begin(tags, row);
+        fsm_tags_change_begin(fsm, row);
         row->created_ms--;
-        fsm_tags_change_end(tags, row);
+        fsm_tags_change_end(fsm, row);
         state->journal.changes = NULL;
         commit(node, &loaded, state, &changes);
     }

@@ -57,8 +57,8 @@ void sim_put_back_note(struct sim_world *world)
 /* Has it promised something since the copy, so long ago that everybody knows? */
 static bool must_be_noticed(const struct sim_node *node)
 {
-    const struct peer_durable *then = &node->kept_durable;
-    const struct peer_durable *now = &node->noted_durable;
+    const struct wire_durable *then = &node->kept_durable;
+    const struct wire_durable *now = &node->noted_durable;
 
     return now->term > then->term ||
            (now->term == then->term && now->last_term == now->term && now->index > then->index);

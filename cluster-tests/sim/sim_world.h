@@ -203,8 +203,8 @@ struct sim_node {
     uint16_t ever_able;                /* and the newest of all that it ran */
     uint16_t needed;                   /* it ends, to come back with a leafd that speaks this */
     bool gone;                         /* removed and told, or dead for good */
-    struct peer_durable kept_durable;  /* on the older copy of its disk */
-    struct peer_durable noted_durable; /* that all others must know by now */
+    struct wire_durable kept_durable;  /* on the older copy of its disk */
+    struct wire_durable noted_durable; /* that all others must know by now */
     bool set_back;                     /* its disk is an older copy: others refuse it, */
     bool refused;                      /* and have done so, in this start of it */
     unsigned peers;                    /* with whom it keeps links, a bit an id */

@@ -41,7 +41,7 @@ static int commit(struct store *store, const struct store_loaded *loaded, struct
 static int plant(struct store *store, const char *name, long by, struct store_error *error)
 {
     struct state *state = state_new(&fsm_machine);
-    struct fsm_tags *tags = &fsm_of(state)->tags;
+    struct fsm *fsm = fsm_of(state);
     struct row_changes changes = {0};
     struct store_loaded loaded;
     struct fsm_row *row = NULL;
@@ -51,16 +51,16 @@ static int plant(struct store *store, const char *name, long by, struct store_er
     rv = store->ops->load(store, &loaded, take_row, state, error);
     if (rv == 0) {
         rv = state_load_end(state, loaded.position.index);
-        row = fsm_tags_find(tags, name, strlen(name));
+        row = fsm_tags_find(&fsm->tags, name, strlen(name));
     }
     if (rv == 0 && row == NULL) {
         rv = store_error_set(error, ERR_UNKNOWN_TAG, "there is no tag %s", name);
     }
     if (rv == 0) {
         state->journal.changes = &changes;
-        fsm_tags_change_begin(tags, row);
+        fsm_tags_change_begin(fsm, row);
         row->max_id += (uint64_t)by;
-        fsm_tags_change_end(tags, row);
+        fsm_tags_change_end(fsm, row);
         state->journal.changes = NULL;
         rv = commit(store, &loaded, state, &changes, error);
     }

@@ -140,20 +140,31 @@ static const struct route routes[] = {
     ROUTE(READ, "/openapi.json", LONG, FOR_HEALTH, SERVED_BY(handle_openapi)),
 };
 
-/* Is the path this route's? The name after it goes into ret_name. */
+/* Is the path this route's? The name after it goes into ret_name. In a path of Leaf's several
+ * slashes count as one, and those at its end as none. */
 HOT static enum router_result route_match(const struct route *route, const char *path,
                                           size_t path_len, const char **ret_name,
                                           size_t *ret_name_len)
 {
     size_t tail_len = route->tail != NULL ? strlen(route->tail) : 0;
     size_t len = strlen(route->path) - (tail_len > 0 ? tail_len + 1 : 0);
-    const char *slash;
+    bool is_whole; /* nothing was left out of the beginning */
+    size_t at = 0;
 
-    if (path_len < len || memcmp(path, route->path, len) != 0) {
-        return ROUTER_NO_ROUTE;
+    while (route->is_leaf && path_len > 1 && path[path_len - 1] == '/') {
+        path_len--;
     }
-    *ret_name = path + len;
-    *ret_name_len = path_len - len;
+    for (size_t i = 0; i < len; i++, at++) {
+        if (at == path_len || path[at] != route->path[i]) {
+            return ROUTER_NO_ROUTE;
+        }
+        while (route->is_leaf && path[at] == '/' && at + 1 < path_len && path[at + 1] == '/') {
+            at++;
+        }
+    }
+    is_whole = at == len;
+    *ret_name = path + at;
+    *ret_name_len = path_len - at;
     if (!route->takes_name) {
         return *ret_name_len == 0 ? ROUTER_FOUND : ROUTER_NO_ROUTE;
     }
@@ -164,52 +175,12 @@ HOT static enum router_result route_match(const struct route *route, const char 
         }
         *ret_name_len -= tail_len;
     }
-    slash = memchr(*ret_name, '/', *ret_name_len);
-    if (*ret_name_len == 0 || slash == *ret_name) {
+    if (*ret_name_len == 0 || (*ret_name)[0] == '/') {
         return ROUTER_NO_ROUTE;
     }
-    return slash == NULL ? ROUTER_FOUND : ROUTER_SLASH;
-}
-
-/* How many bytes of a path are the route's, if several slashes count as one; 0: another route. */
-static size_t collapsed_len(const char *wanted, const char *path, size_t path_len)
-{
-    size_t at = 0;
-
-    for (; *wanted != '\0'; wanted++) {
-        if (at == path_len || path[at] != *wanted) {
-            return 0;
-        }
-        at++;
-        while (*wanted == '/' && at < path_len && path[at] == '/') {
-            at++;
-        }
-    }
-    return at;
-}
-
-/* The Leaf route whose path this is, apart from extra slashes; NULL: none. */
-COLD static const struct route *leaf_route(enum method method, const char *path, size_t path_len,
-                                           const char **ret_name, size_t *ret_name_len)
-{
-    const struct route *found = NULL;
-
-    while (path_len > 1 && path[path_len - 1] == '/') {
-        path_len--;
-    }
-    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
-        const struct route *route = &routes[i];
-        size_t len = route->is_leaf ? collapsed_len(route->path, path, path_len) : 0;
-        bool fits = len > 0 && route->takes_name == (len < path_len) &&
-                    memchr(path + len, '/', path_len - len) == NULL;
-
-        if (fits && (found == NULL || (route->methods & BIT(method)) != 0)) {
-            found = route;
-            *ret_name = path + len;
-            *ret_name_len = path_len - len;
-        }
-    }
-    return found;
+    return memchr(*ret_name, '/', *ret_name_len) == NULL ? ROUTER_FOUND
+           : is_whole                                    ? ROUTER_SLASH
+                                                         : ROUTER_NO_ROUTE;
 }
 
 HOT enum router_result router_find(enum method method, const char *path, size_t path_len,
@@ -236,12 +207,6 @@ HOT enum router_result router_find(enum method method, const char *path, size_t 
         } else if (result == ROUTER_SLASH && found != ROUTER_NO_METHOD) {
             found = result;
         }
-    }
-    if (found != ROUTER_NO_METHOD) {
-        *ret_route = leaf_route(method, path, path_len, ret_name, ret_name_len);
-        found = *ret_route == NULL                           ? found
-                : ((*ret_route)->methods & BIT(method)) != 0 ? ROUTER_FOUND
-                                                             : ROUTER_NO_METHOD;
     }
     return found;
 }
@@ -465,14 +430,6 @@ static void turn_came(struct http_wait *wait)
     }
 }
 
-COLD static void wait_turn(struct conn *conn)
-{
-    struct http_wait *wait = MUST_HAVE(malloc(sizeof *wait));
-
-    *wait = (struct http_wait){.cancel = conn_wait_free, .sent = turn_came};
-    conn_wait_turn(conn, wait);
-}
-
 HOT static void api_handle(struct conn *conn)
 {
     const struct route *route = conn->request.route;
@@ -490,7 +447,10 @@ HOT static void api_handle(struct conn *conn)
     } else if (conn->request.gate != GATE_OPEN) {
         result = deny(conn);
     } else if (route->is_long) {
-        wait_turn(conn);
+        struct http_wait *wait = MUST_HAVE(malloc(sizeof *wait));
+
+        *wait = (struct http_wait){.cancel = conn_wait_free, .sent = turn_came};
+        conn_wait_turn(conn, wait);
     } else if (route->takes_options || request_options(conn, NULL, 0)) {
         result = route->handle(conn);
     }
@@ -536,12 +496,16 @@ static void *api_loop_begin(void *data, unsigned index, struct conns *conns, str
 static void api_loop_end(void *loop_data)
 {
     struct api_loop *loop = loop_data;
+    struct call *call;
 
     ASSERT(loop->waiters.count == 0 && loop->live.count == 0);
     watch_loop_ends(loop);
     loop->api->loops[loop->index] = NULL;
     loop->api->loop_count--;
-    call_free_kept(loop);
+    while ((call = SLIST_FIRST(&loop->kept)) != NULL) {
+        SLIST_REMOVE_HEAD(&loop->kept, kept);
+        call_free(call);
+    }
     json_decref(loop->fields);
     tokens_unref(loop->tokens);
     ff1_free(loop->ff1);
@@ -549,7 +513,8 @@ static void api_loop_end(void *loop_data)
     free(loop);
 }
 
-/* A request that is being served, and whose client has been cut, ends without its answer. */
+/* The cuts have changed: a request that is being served for a client that is cut now ends without
+ * its answer. */
 static void take_cuts(struct api_loop *loop)
 {
     struct conn *next;

@@ -40,28 +40,6 @@ struct note {
 
 /* --- who, from where, what --- */
 
-static void put_address(const struct conn *conn, char out[PEER_BYTES])
-{
-    struct sockaddr_storage peer = {0};
-    char host[INET6_ADDRSTRLEN] = "";
-
-    (void)snprintf(out, PEER_BYTES, "unknown");
-    if (!conn_address(conn, &peer)) {
-        return;
-    }
-    if (peer.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)&peer;
-
-        (void)inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        (void)snprintf(out, PEER_BYTES, "%s:%u", host, ntohs(in->sin_port));
-    } else if (peer.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&peer;
-
-        (void)inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-        (void)snprintf(out, PEER_BYTES, "[%s]:%u", host, ntohs(in6->sin6_port));
-    }
-}
-
 static void note_make(struct conn *conn, struct note *note)
 {
     static const char *const kinds[] = {[IDENTITY_ANONYMOUS] = "nothing",
@@ -74,15 +52,28 @@ static void note_make(struct conn *conn, struct note *note)
     uint32_t len = head->target_len < WHAT_BYTES ? head->target_len : WHAT_BYTES;
     char *query = api_loop(conn)->options; /* for the moment: decoded */
     size_t query_len = 0;
+    struct sockaddr_storage peer = {0};
+    char host[INET6_ADDRSTRLEN] = "";
+    const struct sockaddr_in *in = (const struct sockaddr_in *)&peer;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&peer;
 
-    *note = (struct note){.by = kinds[identity->kind]};
+    *note = (struct note){.by = kinds[identity->kind], .address = "unknown"};
     note->force =
         request->query_len > 0 &&
         target_decode(conn_at(conn, request->query_at), request->query_len, TARGET_PLUS_IS_SPACE,
                       query, LIMIT_HTTP_TARGET_BYTES, &query_len) == 0 &&
         memmem(query, query_len, "force=1", strlen("force=1")) != NULL;
     memcpy(note->who, identity->name, sizeof note->who);
-    put_address(conn, note->address);
+    if (!conn_address(conn, &peer)) {
+        peer.ss_family = AF_UNSPEC;
+    }
+    if (peer.ss_family == AF_INET) {
+        (void)inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        (void)snprintf(note->address, PEER_BYTES, "%s:%u", host, ntohs(in->sin_port));
+    } else if (peer.ss_family == AF_INET6) {
+        (void)inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
+        (void)snprintf(note->address, PEER_BYTES, "[%s]:%u", host, ntohs(in6->sin6_port));
+    }
     if (conn->caller != NULL) { /* another protocol: the method and name, no secret */
         len = request->name_len < WHAT_BYTES / 2 ? request->name_len : WHAT_BYTES / 2;
         (void)snprintf(note->what, sizeof note->what, "%s%s%.*s", route->path, len > 0 ? " " : "",
@@ -100,15 +91,15 @@ static void note_make(struct conn *conn, struct note *note)
 
 /* --- reporting --- */
 
-/* A text chosen by a client, as a JSON string of a bounded length: it is cut if escapes make it too
- * long. */
+/* A text chosen by a client (NULL: null), as a JSON string of a bounded length: cut if escapes make
+ * it too long. */
 static void put_cut(struct buf *json, const char *before, const void *text, size_t len)
 {
     size_t start;
 
     buf_printf(json, "%s", before);
     start = json->len;
-    text_put_json(json, text, len);
+    text_put_field_of(json, "", text, len);
     while (json->len - start > VALUE_BYTES + 2 && len > 0) {
         json->len = start;
         len /= 2;
@@ -124,33 +115,6 @@ struct outcome {
     size_t answer_len;
 };
 
-static void put_audit_entry(const struct note *note, const struct outcome *outcome,
-                            uint64_t wall_ms, struct buf *json)
-{
-    text_put_field(json, "\"time\":", TEXT_TIME(wall_ms));
-    text_put_field(json, ",\"outcome\":", outcome->outcome);
-    text_put_field(json, ",\"who\":", note->who);
-    text_put_field(json, ",\"by\":", note->by);
-    text_put_field(json, ",\"address\":", note->address);
-    if (note->trace[0] != '\0') {
-        text_put_field(json, ",\"trace\":", note->trace);
-    }
-    put_cut(json, ",\"what\":", note->what, strlen(note->what));
-    buf_printf(json, ",\"force\":%s,\"status\":%d", note->force ? "true" : "false",
-               outcome->status);
-    if (note->asked_len > 0) {
-        put_cut(json, ",\"asked\":", note->asked, note->asked_len);
-    }
-    if (note->before_len > 0) {
-        put_cut(json, ",\"before\":", note->before, note->before_len);
-    } else {
-        buf_printf(json, ",\"before\":null");
-    }
-    if (outcome->answer_len > 0) {
-        put_cut(json, ",\"answer\":", outcome->answer, outcome->answer_len);
-    }
-}
-
 #define QUOTE(text, len) log_quote((text), (len), (char[VALUE_BYTES]){0}, VALUE_BYTES)
 
 static void audit_log_change(struct api_loop *loop, const struct note *note,
@@ -160,7 +124,24 @@ static void audit_log_change(struct api_loop *loop, const struct note *note,
     BUF_LOCAL(json);
     uint64_t number;
 
-    put_audit_entry(note, outcome, wall_ms, &json);
+    text_put_field(&json, "\"time\":", TEXT_TIME(wall_ms));
+    text_put_field(&json, ",\"outcome\":", outcome->outcome);
+    text_put_field(&json, ",\"who\":", note->who);
+    text_put_field(&json, ",\"by\":", note->by);
+    text_put_field(&json, ",\"address\":", note->address);
+    if (note->trace[0] != '\0') {
+        text_put_field(&json, ",\"trace\":", note->trace);
+    }
+    put_cut(&json, ",\"what\":", note->what, strlen(note->what));
+    buf_printf(&json, ",\"force\":%s,\"status\":%d", note->force ? "true" : "false",
+               outcome->status);
+    if (note->asked_len > 0) {
+        put_cut(&json, ",\"asked\":", note->asked, note->asked_len);
+    }
+    put_cut(&json, ",\"before\":", note->before_len > 0 ? note->before : NULL, note->before_len);
+    if (outcome->answer_len > 0) {
+        put_cut(&json, ",\"answer\":", outcome->answer, outcome->answer_len);
+    }
     ASSERT(json.len <= LIMIT_AUDIT_ENTRY_BYTES);
     number = audit_put(&loop->api->auth->audit, outcome->kind, json.data, json.len);
     log_info("audit", outcome->kind == AUDIT_CHANGE ? "change" : "refused",
@@ -340,28 +321,6 @@ static int cluster_before_cb(struct conn *conn, struct call *call)
     return submit_inspected(conn, call);
 }
 
-/* Put a tag's state before into the list; false: no room. */
-static bool put_item(struct note *note, const struct tag_put *put, const struct tag_row *row)
-{
-    BUF_LOCAL(json);
-    bool fits;
-
-    text_put_field_of(&json, note->before_len > 0 ? ",{\"tag\":" : "[{\"tag\":", put->name,
-                      put->name_len);
-    if (row != NULL) {
-        buf_printf(&json, ",\"max_id\":\"%" PRIu64 "\",\"step\":%u,\"mode\":\"%s\"}", row->max_id,
-                   row->step, tag_mode_name(row->mode));
-    } else {
-        buf_printf(&json, ",\"max_id\":null}");
-    }
-    fits = list_fits(note->before, note->before_len, json.data, json.len);
-    if (fits) {
-        memcpy(note->before + note->before_len, json.data, json.len);
-        note->before_len += json.len;
-    }
-    return fits;
-}
-
 static int tag_before_cb(struct conn *conn, struct call *call);
 
 /* Look at the next tag that a change puts. */
@@ -385,6 +344,7 @@ static int tag_before_cb(struct conn *conn, struct call *call)
     struct call_looking looking = call->looking;
     struct call *change = call->next;
     struct note *note = conn->note;
+    const struct tag_row *row;
     TAG_ROWS_LOCAL(rows);
     struct tag_put put;
     BUF_LOCAL(json);
@@ -392,19 +352,30 @@ static int tag_before_cb(struct conn *conn, struct call *call)
     if (call->request.status != 0 || tag_rows_decode(reply->data, reply->len, &rows) != 0) {
         rows.count = 0;
     }
+    row = rows.count == 1 ? &rows.rows[0] : NULL;
     if (!change->change.wait.bulk) {
-        if (rows.count == 1) {
-            tag_json_put(&rows.rows[0], false, loop->zones, clock_wall_ms(loop->backend->clock),
-                         &json);
+        if (row != NULL) {
+            tag_json_put(row, false, loop->zones, clock_wall_ms(loop->backend->clock), &json);
             put_before(note, &json);
         }
         return submit_inspected(conn, call);
     }
     ASSERT(command_next(&looking.items, &put));
-    if (put_item(note, &put, rows.count == 1 ? &rows.rows[0] : NULL) &&
-        ++looking.at < AUDITED_ITEMS && looking.at < looking.items.count) {
-        call->next = NULL;
-        return inspect_put(conn, change, looking);
+    text_put_field_of(&json, note->before_len > 0 ? ",{\"tag\":" : "[{\"tag\":", put.name,
+                      put.name_len);
+    if (row != NULL) {
+        buf_printf(&json, ",\"max_id\":\"%" PRIu64 "\",\"step\":%u,\"mode\":\"%s\"}", row->max_id,
+                   row->step, tag_mode_name(row->mode));
+    } else {
+        buf_printf(&json, ",\"max_id\":null}");
+    }
+    if (list_fits(note->before, note->before_len, json.data, json.len)) {
+        memcpy(note->before + note->before_len, json.data, json.len);
+        note->before_len += json.len;
+        if (++looking.at < AUDITED_ITEMS && looking.at < looking.items.count) {
+            call->next = NULL;
+            return inspect_put(conn, change, looking);
+        }
     }
     note->before_len += (size_t)snprintf(
         note->before + note->before_len, VALUE_BYTES - note->before_len, "%s{\"more\":%u}]",
@@ -412,16 +383,28 @@ static int tag_before_cb(struct conn *conn, struct call *call)
     return submit_inspected(conn, call);
 }
 
-/* Look at what the change's command names. */
-static int inspect_command(struct conn *conn, struct call *change)
+int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms)
 {
+    const struct route *route = conn->request.route;
+    const struct id_backend *backend = api_loop(conn)->backend;
     const struct buf *payload = &change->request.payload;
-    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
     const struct layout_words *named = NULL;
     struct command command;
     struct call *call;
     BUF_LOCAL(json);
 
+    change->wait_ms = wait_ms;
+    if (conn->note == NULL) {
+        return call_submit_for(conn, change, wait_ms);
+    }
+    if (change->request.kind != CLUSTER_REQUEST_COMMAND) {
+        if (route->asks != ASK_LEVEL) {
+            return look_before(conn, call_new(ID_REQUEST_STATUS, cluster_before_cb), change);
+        }
+        buf_printf(&json, "{\"level\":%u}", atomic_load(&backend->health->level));
+        put_before(conn->note, &json);
+        return call_submit_for(conn, change, wait_ms);
+    }
     ASSERT(command_read(payload->data, payload->len, &command) == 0); /* made here */
     switch (command.type) {
     case COMMAND_TAGS_PUT:
@@ -443,35 +426,16 @@ static int inspect_command(struct conn *conn, struct call *change)
         query_workers_encode(&call->request.payload, change->worker.worker_id, 1);
         return look_before(conn, call, change);
     default: /* of a layout, which each node knows */
-        named = snowflake != NULL
-                    ? snowflake_named_find(snowflake, change->layout.name, change->layout.name_len)
-                    : NULL;
+        if (backend->snowflake != NULL) {
+            named = snowflake_named_find(backend->snowflake, change->layout.name,
+                                         change->layout.name_len);
+        }
         if (named != NULL) {
             layout_row_json_put(&named->row, snowflake_named_is_deleted(named), &json);
             put_before(conn->note, &json);
         }
         break;
     }
-    return call_submit_for(conn, change, change->wait_ms);
-}
-
-int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms)
-{
-    const struct route *route = conn->request.route;
-    BUF_LOCAL(json);
-
-    change->wait_ms = wait_ms;
-    if (conn->note == NULL) {
-        return call_submit_for(conn, change, wait_ms);
-    }
-    if (change->request.kind == CLUSTER_REQUEST_COMMAND) {
-        return inspect_command(conn, change);
-    }
-    if (route->asks != ASK_LEVEL) {
-        return look_before(conn, call_new(ID_REQUEST_STATUS, cluster_before_cb), change);
-    }
-    buf_printf(&json, "{\"level\":%u}", atomic_load(&api_loop(conn)->backend->health->level));
-    put_before(conn->note, &json);
     return call_submit_for(conn, change, wait_ms);
 }
 
@@ -632,39 +596,26 @@ int deny(struct conn *conn)
 
 /* --- tags that no path names --- */
 
-/* If the client has one prefix and asks for none, the option becomes that prefix. False: the client
- * may not see the whole list; answered. */
-static bool narrow_list(struct conn *conn, struct param *prefix)
-{
-    const struct identity *identity;
-
-    if (api_loop(conn)->api->auth == NULL) {
-        return true;
-    }
-    identity = gate_identity(conn);
-    if (identity->prefix_count == 0 ||
-        (prefix->present && identity_may_use(identity, prefix->text, prefix->len))) {
-        return true;
-    }
-    if (!prefix->present && identity->prefix_count == 1) {
-        prefix->present = true;
-        prefix->text = identity->prefixes[0].text;
-        prefix->len = identity->prefixes[0].len;
-        return true;
-    }
-    return refuse_tag(conn,
-                      prefix->present ? "this prefix has others' tags, too" : "name a prefix");
-}
-
 struct call *list_call(struct conn *conn, unsigned kind, uint64_t most,
                        int (*finish)(struct conn *conn, struct call *call))
 {
     struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
     size_t count = COUNT_OF(options) - (kind != CLUSTER_REQUEST_QUERY);
+    const struct identity *identity;
+    struct param *prefix = &options[0];
     struct call *call;
 
     options[2].max = most;
-    if (!request_options(conn, options, count) || !narrow_list(conn, &options[0])) {
+    if (!request_options(conn, options, count)) {
+        return NULL;
+    }
+    identity = api_loop(conn)->api->auth != NULL ? gate_identity(conn) : NULL;
+    if (identity != NULL && !prefix->present && identity->prefix_count == 1) {
+        prefix->text = identity->prefixes[0].text; /* the client asks for what it may see */
+        prefix->len = identity->prefixes[0].len;
+    } else if (identity != NULL && identity->prefix_count > 0 &&
+               !(prefix->present && identity_may_use(identity, prefix->text, prefix->len))) {
+        refuse_tag(conn, prefix->present ? "this prefix has others' tags, too" : "name a prefix");
         return NULL;
     }
     call = call_new(kind, finish);

@@ -2,27 +2,24 @@
  * audited.h - who changed what, and who was refused: what the client, the audit (http/auth/audit.h)
  * and the log receive.
  *
- * Changes. The happy path: audited_begin() makes a note of the request, and the route's handler
- * runs. It has its change submitted by audited_submit(), which first asks this node for the state
- * before. The reply ends the note, which becomes a line of the log and an entry of the ring: who,
- * from where, what, the state before, the outcome. A request whose answer is not known (503, or the
- * client has closed) is "unknown": it may have been carried out, now or later. A change that its
- * own rules refuse (400, 404, 409), or whose client closes while the state before is asked for,
- * changed nothing and is not noted.
+ * Changes. The happy path: audited_begin() makes a note of the request, and the route's handler has
+ * its change submitted by audited_submit(), which first asks this node for the state before. The
+ * reply ends the note, which becomes a line of the log and an entry of the ring. A request whose
+ * answer is not known (503, or the client has closed) is "unknown": it may have been carried out,
+ * now or later. A change that its own rules refuse (400, 404, 409), or whose client closes while
+ * the state before is asked for, changed nothing and is not noted.
  *
- * Refusals. deny() answers a request that the gate (request.h) does not let through: 404 at the
- * wrong listener, 421, 403 and 415 to web pages (web.h), 401 without or with an unknown token, 403
- * without the role or for another's tag. Each names what is missing. All but the first are audited.
- * Where no path names the tags, a prefix limits what may be listed and put.
+ * Refusals. deny() answers a request that the gate (request.h) does not let through, and names what
+ * is missing. All are audited but those at the wrong listener. Where no path names the tags, a
+ * prefix limits what may be listed and put.
  *
  * Shares: how much one client may hold of what is scarce in the whole cluster: idempotency keys,
  * worker ids, and memory for tags. A share is a quarter, unless the setting quota or the client's
- * token says otherwise. A client is identified as in meter.h: by the name of its line of the tokens
- * file, else by its address. The log counts by the client's id, a hash of that (the same on all
- * nodes), so a share holds over all nodes, after a change of leaders, and after a restart. Each
- * command carries what the line or the settings allow: the node that was asked decides. share_of()
- * gives a client's share; the state machine counts (worker.h, command.h); where it returns
- * ERR_SHARE, share_refuse() answers.
+ * token says otherwise. A client is identified as in meter.h, and counted in the log by its id, a
+ * hash that is the same on all nodes: a share holds over all nodes, after a change of leaders, and
+ * after a restart. Each command carries what the line or the settings allow: the node that was
+ * asked decides. The state machine counts (worker.h, command.h); where it returns ERR_SHARE,
+ * share_refuse() answers.
  *
  * Failure modes: if the state before is not available, it is null. Values that are too long are
  * cut.

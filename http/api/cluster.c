@@ -1,18 +1,16 @@
 /*
- * cluster.c - the cluster for operators: members, leadership, level; the segments of one node and
- * of all; and the backup.
+ * cluster.c - the cluster for operators: members, leadership, level, cuts of clients; the segments
+ * of one node and of all; and the backup.
  *
- * The happy path of a view: the raft loop is asked, and its answer is shown. Of a change (POST
- * /api/cluster/members, DELETE and PUT /api/cluster/members/{id}, POST /api/cluster/leader and
- * /api/cluster/level): the request is checked, the backend asks the leader until the change is
- * done, and the answer is 200. After timeout_ms the answer is 202, and the change continues without
- * this request: a repeated request, on any node, waits for the same change.
+ * The happy path of a view: the raft loop is asked, and its answer is shown. Of a change of
+ * members, leader or level: the backend asks the leader until the change is done, and the answer is
+ * 200. After timeout_ms the answer is 202, and the change continues without this request: a
+ * repeated request, on any node, waits for the same change.
  *
- * The happy path of the backup, all rows of the state as a streamed file (backup_file.h): the first
- * call to the backend begins the backup and gives its first bytes. They are sent. When the client
- * has taken them, the next call asks for more, until the last. So at most one part is in memory,
- * however slow the client is. A client that takes nothing is cut off by the usual limit of
- * connections.
+ * The happy path of the backup, all rows of the state as a streamed file (backup_file.h): each call
+ * to the backend gives a part, the first one begins the backup, and the next is made when the
+ * client has taken all. So at most one part is in memory, however slow the client is. A client that
+ * takes nothing is cut off by the usual limit of connections.
  *
  * Failure modes: bad input 400; an id that no member has 404; an obstacle to the change 409, with a
  * code of its own; a node that cannot be reached, or no answer, 503. A backup: before the first
@@ -257,48 +255,39 @@ static const struct form {
                     1},
 };
 
-/* The body's fields. False: answered. */
-static bool read_body(struct conn *conn, const struct form *form, struct member_ask *ask)
+int handle_cluster_ask(struct conn *conn)
 {
+    const struct route *route = conn->request.route;
+    const struct form *form = &forms[route->asks];
+    struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
     struct param fields[] = {
         [FIELD_ID] = {.name = "id", .needed = true, .min = 1, .max = LIMIT_NODE_ID},
-        [FIELD_ADDRESS] = {.name = "peer_address", .needed = true, .kind = PARAM_TEXT},
+        [FIELD_ADDRESS] = {.name = "peer_address", .needed = true, .kind = PARAM_TEXT, .text = ""},
         [FIELD_LEVEL] = {.name = "level", .needed = true, .min = 1, .max = UINT16_MAX},
         [FIELD_WEIGHT] = {.name = "weight", .needed = true, .max = NODE_WEIGHT_MAX},
     };
     const struct param *address = &fields[FIELD_ADDRESS];
+    uint32_t level = atomic_load(&api_loop(conn)->backend->health->level);
+    struct member_ask ask = form->ask;
     const char *why;
+    struct call *call;
 
-    if (!request_body(conn, form->body, "", &fields[form->first], form->count)) {
-        return false;
+    if ((form->id_in_path &&
+         !request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &fields[FIELD_ID].number)) ||
+        !request_options(conn, options, form->force ? 2 : 1) ||
+        (form->body != NULL &&
+         !request_body(conn, form->body, "", &fields[form->first], form->count))) {
+        return ANSWERED;
     }
     if (address->present && !member_address_check(address->text, address->len, &why)) {
         return reply_error(conn, 400, "bad_address",
                            "peer_address %s is not a host:port to dial: %s",
                            TEXT_SHOWN(address->text, address->len, SHOWN_BYTES), why);
     }
-    memcpy(ask->address, address->present ? address->text : "", address->len);
-    ask->node_id = form->id_in_path ? ask->node_id : fields[FIELD_ID].number;
-    ask->level = (uint16_t)fields[FIELD_LEVEL].number;
-    ask->weight = (uint16_t)fields[FIELD_WEIGHT].number;
-    return true;
-}
-
-int handle_cluster_ask(struct conn *conn)
-{
-    const struct route *route = conn->request.route;
-    const struct form *form = &forms[route->asks];
-    struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
-    uint32_t level = atomic_load(&api_loop(conn)->backend->health->level);
-    struct member_ask ask = form->ask;
-    struct call *call;
-
-    if ((form->id_in_path &&
-         !request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id)) ||
-        !request_options(conn, options, form->force ? 2 : 1) ||
-        (form->body != NULL && !read_body(conn, form, &ask))) {
-        return ANSWERED;
-    }
+    memcpy(ask.address, address->text, address->len);
+    ask.node_id = fields[FIELD_ID].number;
+    ask.level = (uint16_t)fields[FIELD_LEVEL].number;
+    ask.weight = (uint16_t)fields[FIELD_WEIGHT].number;
     if (ask.kind == MEMBER_ASK_PLACE && level < PLACEMENT_LEVEL) {
         return reply_error(conn, 409, "level_too_low",
                            "nodes are drained and weighed from level %d on, and the cluster is at "
@@ -342,37 +331,16 @@ int handle_cuts_list(struct conn *conn)
     return 200;
 }
 
-/* Certificates are cut by the name of their line. True: the text is what a certificate proves;
- * answered. */
-static bool is_certificate(struct conn *conn, const char *text)
-{
-    static const char *const kinds[] = {"dns:", "uri:", "sha256:"};
-    const struct identity *line = tokens_find_certificate(api_loop(conn)->tokens, text);
-    const char *shown = TEXT_SHOWN(text, strlen(text), SHOWN_BYTES);
-    size_t i = 0;
-
-    while (i < COUNT_OF(kinds) && strncmp(text, kinds[i], strlen(kinds[i])) != 0) {
-        i++;
-    }
-    if (line != NULL) {
-        return !reply_error(conn, 400, "bad_request",
-                            "%s is a certificate's: a cut names its line in the tokens file, %s",
-                            shown, line->name);
-    }
-    return i < COUNT_OF(kinds) &&
-           !reply_error(conn, 400, "bad_request",
-                        "%s is a certificate's, and no line in this node's tokens file has it: a "
-                        "cut names such a line, or the client's address",
-                        shown);
-}
-
 /* Read an address, in its canonical form, or the name of a line in the tokens file, from the
  * path. */
 static bool read_cut_client(struct conn *conn, struct client_cut *cut)
 {
+    static const char *const proofs[] = {"dns:", "uri:", "sha256:"};
     const struct request *request = &conn->request;
     const char *raw = conn_at(conn, request->name_at);
+    const char *shown = TEXT_SHOWN(raw, request->name_len, SHOWN_BYTES);
     uint32_t level = atomic_load(&api_loop(conn)->backend->health->level);
+    const struct identity *line;
     char text[LIMIT_TOKEN_SUBJECT_BYTES + 1];
     size_t len;
 
@@ -394,15 +362,28 @@ static bool read_cut_client(struct conn *conn, struct client_cut *cut)
             memcpy(cut->who, text, len);
             return true;
         }
-        if (is_certificate(conn, text)) {
-            return false;
+        /* Certificates are cut by the name of their line. */
+        line = tokens_find_certificate(api_loop(conn)->tokens, text);
+        if (line != NULL) {
+            return reply_error(conn, 400, "bad_request",
+                               "%s is a certificate's: a cut names its line in the tokens file, %s",
+                               TEXT_SHOWN(text, len, SHOWN_BYTES), line->name);
+        }
+        for (size_t i = 0; i < COUNT_OF(proofs); i++) {
+            if (strncmp(text, proofs[i], strlen(proofs[i])) == 0) {
+                return reply_error(
+                    conn, 400, "bad_request",
+                    "%s is a certificate's, and no line in this node's tokens file has it: a "
+                    "cut names such a line, or the client's address",
+                    TEXT_SHOWN(text, len, SHOWN_BYTES));
+            }
         }
     }
     return reply_error(
         conn, 400, "bad_request",
         "%s is not an address, as 10.0.0.7 or 2001:db8::/32 with zeros after the prefix, "
         "and no token's name",
-        TEXT_SHOWN(raw, request->name_len, SHOWN_BYTES));
+        shown);
 }
 
 /* Does the cut hit the requesting client, or the last token that may end the cut? Then answered. */
@@ -538,7 +519,7 @@ static void backup_give_up(struct api_loop *loop, uint64_t number)
     struct call *call = call_new(ID_REQUEST_BACKUP, NULL);
 
     call->backup = (struct id_backup){.number = number, .close = true};
-    call_submit_alone(loop, call);
+    call_submit_alone(loop, call, loop->api->settings->default_timeout_ms);
 }
 
 /* A part came, and its client has gone. */
@@ -559,12 +540,14 @@ static void backup_cancel(struct http_wait *wait)
 
 static int backup_part_cb(struct conn *conn, struct call *call);
 
-static struct call *backup_call(uint64_t number)
+/* begun: its first part was sent. */
+static struct call *backup_call(uint64_t number, bool begun)
 {
     struct call *call = call_new(ID_REQUEST_BACKUP, backup_part_cb);
 
     call->sees_errors = true;
     call->gone = backup_client_gone;
+    call->done = begun;
     call->backup.number = number;
     return call;
 }
@@ -575,48 +558,39 @@ static void backup_sent(struct http_wait *wait)
     struct backup_stream *stream = CONTAINER(wait, struct backup_stream, wait);
     struct conn *conn = conn_resume(wait);
 
-    (void)call_submit_for(conn, backup_call(stream->number), PART_MS);
+    (void)call_submit_for(conn, backup_call(stream->number, true), PART_MS);
     free(stream);
 }
 
 /* Send a part, and wait until it is taken. */
-static void backup_send_part(struct conn *conn, const struct call *call)
+static int backup_part_cb(struct conn *conn, struct call *call)
 {
     struct backup_stream *stream;
+    int status = call->request.status;
 
+    if (status != 0 && call->done) {
+        conn_stream_end(conn, "the backup was given up");
+        return ANSWERED;
+    }
+    if (status != 0) {
+        return status != ERR_OVERLOADED
+                   ? reply_err(conn, status)
+                   : reply_error(conn, 503, "overloaded",
+                                 "another backup is being taken on this node; one at a time");
+    }
+    if (!call->done) {
+        conn_stream(conn, "application/octet-stream");
+    }
     conn_stream_put(conn, call->request.reply.data, call->request.reply.len);
     if (call->backup.end) {
         conn_stream_end(conn, NULL);
-        return;
+        return ANSWERED;
     }
     stream = MUST_HAVE(calloc(1, sizeof *stream));
     *stream = (struct backup_stream){.wait = {.cancel = backup_cancel, .sent = backup_sent},
                                      .loop = api_loop(conn),
                                      .number = call->backup.number};
     conn_wait(conn, &stream->wait, TIMER_NEVER);
-}
-
-static int backup_part_cb(struct conn *conn, struct call *call)
-{
-    if (call->request.status != 0) {
-        conn_stream_end(conn, "the backup was given up");
-    } else {
-        backup_send_part(conn, call);
-    }
-    return ANSWERED;
-}
-
-static int backup_begun_cb(struct conn *conn, struct call *call)
-{
-    if (call->request.status == ERR_OVERLOADED) {
-        return reply_error(conn, 503, "overloaded",
-                           "another backup is being taken on this node; one at a time");
-    }
-    if (call->request.status != 0) {
-        return reply_err(conn, call->request.status);
-    }
-    conn_stream(conn, "application/octet-stream");
-    backup_send_part(conn, call);
     return ANSWERED;
 }
 
@@ -628,8 +602,7 @@ int handle_backup(struct conn *conn)
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
-    call = backup_call(0);
-    call->finish = backup_begun_cb;
+    call = backup_call(0, false);
     call->backup.local = options[0].number == 1;
     return call_submit_for(conn, call, (uint32_t)options[1].number);
 }

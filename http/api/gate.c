@@ -12,30 +12,6 @@
 
 /* --- who asks --- */
 
-/* By the request's header. */
-static enum gate identify_token(const struct conn *conn, const struct identity **ret_identity)
-{
-    const struct parser_field *field = &conn->parser.head.authorization;
-    const char *text = conn_at(conn, field->at);
-    size_t len = field->len;
-    struct token_hash hash;
-
-    if (field->count > 1) {
-        return GATE_TWO_TOKENS;
-    }
-    if (len < strlen(BEARER) || strncasecmp(text, BEARER, strlen(BEARER)) != 0) {
-        return GATE_NO_BEARER;
-    }
-    text += strlen(BEARER);
-    len -= strlen(BEARER);
-    while (len > 0 && text[0] == ' ') {
-        text++;
-        len--;
-    }
-    *ret_identity = tokens_find_text(api_loop(conn)->tokens, text, len, &hash);
-    return *ret_identity != NULL ? GATE_OPEN : GATE_UNKNOWN;
-}
-
 static uint32_t either(uint32_t own, uint32_t other)
 {
     return own != 0 ? own : other;
@@ -50,32 +26,13 @@ uint64_t gate_now_ms(const struct api_loop *loop)
     return id_health_now_ms(backend->health, backend->clock);
 }
 
-/* Of the cuts that hit the client, the one that ends last. */
-static const struct client_cut *cut_of(const struct conn *conn)
-{
-    const struct client_cuts *cuts = &api_loop(conn)->cuts;
-    const struct identity *identity = conn->identity;
-    struct sockaddr_storage address = {0};
-    bool has_address = cuts->count > 0 && conn_address(conn, &address);
-    const struct client_cut *found = NULL;
-
-    for (size_t i = 0; i < cuts->count; i++) {
-        const struct client_cut *cut = &cuts->items[i];
-        bool hits =
-            (identity->kind != IDENTITY_ANONYMOUS && strcmp(cut->who, identity->name) == 0) ||
-            (has_address && proxy_is_named(cut->who, (const struct sockaddr *)&address));
-
-        found = hits && (found == NULL || cut->until_ms > found->until_ms) ? cut : found;
-    }
-    return found;
-}
-
 static inline bool is_cut(const struct conn *conn)
 {
     return conn->cut != NULL && conn->cut->until_ms > gate_now_ms(api_loop(conn));
 }
 
-/* From now on charge the bearer's quotas. Quotas that its line lacks are those of addresses. */
+/* From now on charge the bearer's quotas; those that its line lacks are those of addresses. Of the
+ * cuts that hit the client, the one that ends last counts. */
 static void count_for(struct conn *conn, const struct identity *identity)
 {
     const struct client_quotas *others = &conn->conns->settings->quotas;
@@ -84,32 +41,57 @@ static void count_for(struct conn *conn, const struct identity *identity)
         .ids_per_s = either(identity->quotas.ids_per_s, others->ids_per_s),
         .connections = either(identity->quotas.connections, others->connections),
         .bodies = either(identity->quotas.bodies, others->bodies)};
+    const struct client_cuts *cuts = &api_loop(conn)->cuts;
     bool is_named = identity->kind != IDENTITY_ANONYMOUS;
+    struct sockaddr_storage address = {0};
+    bool has_address = cuts->count > 0 && conn_address(conn, &address);
 
     conn_identify(conn, is_named ? identity->name : NULL, strlen(identity->name), &quotas);
     conn->identity = identity;
-    conn->cut = cut_of(conn);
+    conn->cut = NULL;
+    for (size_t i = 0; i < cuts->count; i++) {
+        const struct client_cut *cut = &cuts->items[i];
+        bool hits = (is_named && strcmp(cut->who, identity->name) == 0) ||
+                    (has_address && proxy_is_named(cut->who, (const struct sockaddr *)&address));
+
+        if (hits && (conn->cut == NULL || cut->until_ms > conn->cut->until_ms)) {
+            conn->cut = cut;
+        }
+    }
 }
 
 /* By the token; else by the certificate, if it has a line; else anonymous. */
 static enum gate identify(struct conn *conn)
 {
     const struct token_table *tokens = api_loop(conn)->tokens;
+    const struct parser_field *field = &conn->parser.head.authorization;
+    const char *text = conn_at(conn, field->at);
+    size_t at = strlen(BEARER);
     struct caller *caller = conn->caller;
     const struct identity *identity = NULL;
-    bool shows_token = caller == NULL && conn->parser.head.authorization.count > 0;
+    bool is_used = tokens_are_used(tokens);
+    bool shows_token = is_used && caller == NULL && field->count > 0;
     enum gate gate = GATE_OPEN;
+    struct token_hash hash;
 
-    if (tokens_are_used(tokens)) {
-        if (shows_token) {
-            gate = identify_token(conn, &identity);
-        } else if (caller != NULL && caller->has_token) {
-            identity = tokens_find(tokens, &caller->token);
-            caller->has_token = identity != NULL; /* false: it was removed from the file */
-        }
-        if (identity == NULL && !shows_token && conn_certificate(conn) != NULL) {
+    if (is_used && caller != NULL && caller->has_token) {
+        identity = tokens_find(tokens, &caller->token);
+        caller->has_token = identity != NULL; /* false: it was removed from the file */
+    }
+    if (!shows_token) {
+        if (is_used && identity == NULL && conn_certificate(conn) != NULL) {
             identity = tokens_find_certificate(tokens, conn_certificate(conn));
         }
+    } else if (field->count > 1) {
+        gate = GATE_TWO_TOKENS;
+    } else if (field->len < at || strncasecmp(text, BEARER, at) != 0) {
+        gate = GATE_NO_BEARER;
+    } else {
+        while (at < field->len && text[at] == ' ') {
+            at++;
+        }
+        identity = tokens_find_text(tokens, text + at, field->len - at, &hash);
+        gate = identity != NULL ? GATE_OPEN : GATE_UNKNOWN;
     }
     identity = identity != NULL ? identity : tokens_at(tokens, 0);
     if (conn->identity != identity) {
@@ -155,26 +137,12 @@ bool gate_may_take(struct conn *conn, const char *token, size_t token_len, const
 
 /* --- the verdict --- */
 
-/* May the client use the tag in the path? A name that cannot be read is refused by its route. */
-static bool may_use_tag(const struct conn *conn, const struct route *route)
-{
-    const struct request *request = &conn->request;
-    char name[LIMIT_TAG_NAME_BYTES];
-    size_t len;
-
-    if (!route->names_tag || conn->identity->prefix_count == 0) {
-        return true;
-    }
-    if (conn->caller != NULL) { /* there the name is unencoded */
-        return identity_may_use(conn->identity, conn_at(conn, request->name_at), request->name_len);
-    }
-    return target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS,
-                         name, sizeof name, &len) != 0 ||
-           identity_may_use(conn->identity, name, len);
-}
-
 static enum gate judge_client(struct conn *conn, const struct route *route)
 {
+    const struct request *request = &conn->request;
+    const char *tag = conn_at(conn, request->name_at);
+    size_t tag_len = request->name_len;
+    char decoded[LIMIT_TAG_NAME_BYTES];
     enum gate gate = identify(conn);
     unsigned roles;
 
@@ -196,11 +164,25 @@ static enum gate judge_client(struct conn *conn, const struct route *route)
                    ? GATE_NO_TOKEN
                    : GATE_ROLE;
     }
-    return may_use_tag(conn, route) ? GATE_OPEN : GATE_TAG;
+    if (!route->names_tag || conn->identity->prefix_count == 0) {
+        return GATE_OPEN;
+    }
+    if (conn->caller == NULL) { /* else the name is unencoded */
+        if (target_decode(tag, tag_len, TARGET_PLUS_IS_PLUS, decoded, sizeof decoded, &tag_len) !=
+            0) {
+            return GATE_OPEN; /* the route refuses it */
+        }
+        tag = decoded;
+    }
+    return identity_may_use(conn->identity, tag, tag_len) ? GATE_OPEN : GATE_TAG;
 }
 
 static enum gate judge_page(struct conn *conn, const struct route *route)
 {
+    static const enum gate verdicts[] = {[WEB_FINE] = GATE_OPEN,
+                                         [WEB_MISDIRECTED] = GATE_MISDIRECTED,
+                                         [WEB_FOREIGN] = GATE_FOREIGN,
+                                         [WEB_TYPE] = GATE_TYPE};
     const struct parser_head *head = &conn->parser.head;
     bool reads = head->method == METHOD_GET || head->method == METHOD_HEAD;
     /* A POST to a Leaf route does the same as its GET. */
@@ -213,17 +195,7 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
                                         .changes = changes,
                                         .acts = !reads || route->takes};
 
-    switch (web_check(&api_loop(conn)->api->auth->settings.web, &request)) {
-    case WEB_FINE:
-        return GATE_OPEN;
-    case WEB_MISDIRECTED:
-        return GATE_MISDIRECTED;
-    case WEB_FOREIGN:
-        return GATE_FOREIGN;
-    case WEB_TYPE:
-        return GATE_TYPE;
-    }
-    UNREACHABLE("a verdict on a page");
+    return verdicts[web_check(&api_loop(conn)->api->auth->settings.web, &request)];
 }
 
 static void recheck_connections(struct api_loop *loop)

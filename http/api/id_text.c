@@ -26,82 +26,71 @@ _Static_assert(LINE_COPY_BYTES >= LINE_BYTES_MAX, "a line fits");
 
 /* --- ids as text --- */
 
-static size_t put_id(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, bool rekey,
+                   char *at)
 {
     struct snowflake_parts parts;
 
-    if (text->shape != NULL) {
+    switch (text->kind) {
+    case ID_TEXT_NUMBER:
+        return text_decimal(id, at);
+    case ID_TEXT_SHAPE:
+        if (rekey) {
+            shape_prepare(text->shape, id, loop->ff1);
+        }
         return shape_put(text->shape, loop->ff1, id, at);
-    }
-    if (text->layout != NULL) {
+    case ID_TEXT_LAYOUT:
         return text_decimal(named_layout_id(text->layout, id), at);
+    case ID_TEXT_LONG:
+        break;
     }
-    ASSERT(text->form != ID_FORM_NUMBER);
     parts = snowflake_decode(&loop->backend->snowflake->layout, id);
     long_id_put(text->form, &parts, entropy_take(&loop->entropy, LONG_ID_RANDOM_BYTES), at);
     return long_id_bytes(text->form);
 }
 
-/* Another reply may have rekeyed the loop's permutation since. */
-static void prepare_shape(struct api_loop *loop, const struct id_text *text, uint64_t id)
-{
-    if (text->shape != NULL) {
-        shape_prepare(text->shape, id, loop->ff1);
-    }
-}
-
-size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at)
-{
-    prepare_shape(loop, text, id);
-    return put_id(loop, text, id, at);
-}
-
 uint32_t id_text_lines(const struct id_text *text)
 {
-    size_t len = text->shape != NULL    ? ID_TEXT_BYTES_MAX
-                 : text->layout != NULL ? TEXT_DECIMAL_BYTES
-                                        : long_id_bytes(text->form);
+    size_t len = text->kind == ID_TEXT_LONG    ? long_id_bytes(text->form)
+                 : text->kind == ID_TEXT_SHAPE ? ID_TEXT_BYTES_MAX
+                                               : TEXT_DECIMAL_BYTES;
 
-    return id_text_is_number(text) ? LINES_PER_PART : (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
+    return text->kind == ID_TEXT_NUMBER ? LINES_PER_PART
+                                        : (uint32_t)(LIMIT_HTTP_PART_BYTES / (len + 1));
 }
 
-/* How many ids from this one on have as many digits. */
-static uint64_t digits_alike(uint64_t id)
-{
-    char digits[TEXT_DECIMAL_BYTES];
-    size_t len = text_decimal(id, digits);
-    uint64_t power = 1; /* becomes the first number with one digit more */
-
-    for (size_t i = 0; i < len; i++) {
-        power *= 10;
-    }
-    return len == TEXT_DECIMAL_BYTES ? UINT64_MAX : power - id;
-}
-
-/* The bytes that the lines of a range take. */
+/* The bytes that the lines of a range take: `alike` ids from this one on have as many. */
 static uint64_t id_text_lines_bytes(const struct id_text *text, const struct segment_range *range)
 {
     uint32_t by = increment_of(range->increment);
-    bool is_number = id_text_is_number(text);
     char digits[TEXT_DECIMAL_BYTES];
     uint64_t bytes = 0;
 
     for (uint64_t done = 0, alike; done < range->count; done += alike) {
         uint64_t id = range->first + done * by;
-        size_t len;
+        uint64_t power = 1; /* becomes the first number with one digit more */
+        size_t len = 0;
 
-        if (text->layout != NULL) {
-            alike = 1;
-            len = text_decimal(named_layout_id(text->layout, id), digits);
-        } else if (text->shape != NULL) {
+        alike = range->count;
+        switch (text->kind) {
+        case ID_TEXT_NUMBER:
+            len = text_decimal(id, digits);
+            for (size_t i = 0; i < len; i++) {
+                power *= 10;
+            }
+            alike = len == TEXT_DECIMAL_BYTES ? alike : (power - id - 1) / by + 1;
+            break;
+        case ID_TEXT_SHAPE:
             alike = (shape_alike(text->shape, id) - 1) / by + 1;
             len = shape_bytes(text->shape, id);
-        } else if (is_number) {
-            alike = (digits_alike(id) - 1) / by + 1;
-            len = text_decimal(id, digits);
-        } else {
-            alike = range->count;
+            break;
+        case ID_TEXT_LAYOUT:
+            alike = 1;
+            len = text_decimal(named_layout_id(text->layout, id), digits);
+            break;
+        case ID_TEXT_LONG:
             len = long_id_bytes(text->form);
+            break;
         }
         alike = alike < range->count - done ? alike : range->count - done;
         bytes += alike * (len + 1);
@@ -272,24 +261,23 @@ int id_text_answer_parts(struct conn *conn, const struct id_claim *claim, const 
 static uint64_t put_lines(struct conn *conn, const struct id_text *text,
                           const struct segment_range *range, struct buf *out)
 {
-    const struct shape *keyed = text->shape != NULL && text->shape->has_key ? text->shape : NULL;
+    const struct shape *keyed =
+        text->kind == ID_TEXT_SHAPE && text->shape->has_key ? text->shape : NULL;
     struct api_loop *loop = api_loop(conn);
     char line[ID_TEXT_BYTES_MAX + 1];
     size_t before = out->len;
 
-    if (id_text_is_number(text)) {
+    if (text->kind == ID_TEXT_NUMBER) {
         put_number_lines(range, out);
         return out->len - before;
     }
     for (uint32_t i = 0; i < range->count; i++) {
         uint64_t id = range->first + (uint64_t)i * increment_of(range->increment);
-        size_t len;
+        /* Another reply may have rekeyed the loop's permutation since the part before. */
+        bool rekey = i == 0 || (keyed != NULL && id > 0 &&
+                                shape_key_of(keyed, id) != shape_key_of(keyed, id - 1));
+        size_t len = id_text_put(loop, text, id, rekey, line);
 
-        if (i == 0 ||
-            (keyed != NULL && id > 0 && shape_key_of(keyed, id) != shape_key_of(keyed, id - 1))) {
-            prepare_shape(loop, text, id);
-        }
-        len = put_id(loop, text, id, line);
         line[len] = '\n';
         buf_put(out, line, len + 1);
     }
@@ -298,7 +286,7 @@ static uint64_t put_lines(struct conn *conn, const struct id_text *text,
 
 int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
-    bool is_number = id_text_is_number(&claim->text);
+    bool is_number = claim->text.kind == ID_TEXT_NUMBER;
     struct buf *body;
     char headers[80];
     char text[ID_TEXT_BYTES_MAX];
@@ -307,7 +295,7 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
     ASSERT(is_number || claim->format == ID_FORMAT_TEXT);
     if (!is_number && !claim->counted) {
         conn_answer(conn, 200, ANSWER_TEXT, extra, text,
-                    id_text_put(api_loop(conn), &claim->text, claim->ranges[0].first, text));
+                    id_text_put(api_loop(conn), &claim->text, claim->ranges[0].first, true, text));
         return ANSWERED;
     }
     if (claim->format == ID_FORMAT_TEXT && claim->count > id_text_lines(&claim->text)) {

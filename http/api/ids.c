@@ -87,33 +87,23 @@ HOT void id_claim_make_room(struct id_claim *claim)
 
 HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
 {
+    struct segment_range *ranges = claim->ranges;
     uint32_t at = claim->range_count;
-    struct segment_range *before;
-    struct segment_range *after;
 
     ASSERT(at < LIMIT_RANGES_PER_REPLY);
     ASSERT(range->count > 0 && range->count <= claim->left);
-    while (at > 0 && claim->ranges[at - 1].first > range->first) {
-        at--;
+    for (; at > 0 && ranges[at - 1].first > range->first; at--) {
+        ranges[at] = ranges[at - 1];
     }
-    ASSERT(at == 0 || claim->ranges[at - 1].first + claim->ranges[at - 1].count <= range->first);
+    ASSERT(at == 0 || ranges[at - 1].first + ranges[at - 1].count <= range->first);
+    ranges[at] = *range;
+    claim->range_count++;
     claim->left -= range->count;
-    before = at > 0 ? &claim->ranges[at - 1] : NULL;
-    after = at < claim->range_count ? &claim->ranges[at] : NULL;
-    if (before != NULL && range_continues(before, range)) {
-        before->count += range->count;
-        if (after != NULL && range_continues(before, after)) {
-            before->count += after->count;
-            remove_range(claim, at);
+    for (uint32_t next = at + 1; next > 0 && next >= at; next--) { /* join it to its neighbours */
+        if (next < claim->range_count && range_continues(&ranges[next - 1], &ranges[next])) {
+            ranges[next - 1].count += ranges[next].count;
+            remove_range(claim, next);
         }
-    } else if (after != NULL && range_continues(range, after)) {
-        after->first = range->first;
-        after->count += range->count;
-    } else {
-        memmove(&claim->ranges[at + 1], &claim->ranges[at],
-                (claim->range_count - at) * sizeof claim->ranges[0]);
-        claim->ranges[at] = *range;
-        claim->range_count++;
     }
 }
 
@@ -175,38 +165,17 @@ void waiters_set_demand(struct waiter *waiter, uint64_t demand)
     waiter->demand = demand;
 }
 
-struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag)
+struct waiter *waiters_find(struct waiters *waiters, const struct id_tag *tag, const void *clock,
+                            uint64_t seq)
 {
     struct waiter key; /* what else it has is not compared */
-    struct waiter *first;
+    struct waiter *found;
 
     key.tag = (struct id_tag *)(uintptr_t)tag;
-    key.clock = NULL;
-    key.seq = 0;
-    first = RB_NFIND(waiter_tree, &waiters->tree, &key);
-    return first != NULL && first->tag == tag ? first : NULL;
-}
-
-struct waiter *waiters_of_clock(struct waiters *waiters, const void *clock, bool after)
-{
-    struct waiter key; /* as above */
-    struct waiter *first;
-
-    if (waiters->count == 0) {
-        return NULL;
-    }
-    key.tag = NULL;
     key.clock = clock;
-    key.seq = after ? UINT64_MAX : 0;
-    first = RB_NFIND(waiter_tree, &waiters->tree, &key);
-    return first != NULL && first->tag == NULL && (after || first->clock == clock) ? first : NULL;
-}
-
-struct waiter *waiters_after(struct waiter *waiter)
-{
-    struct waiter *next = waiter_tree_RB_NEXT(waiter);
-
-    return next != NULL && next->tag == waiter->tag ? next : NULL;
+    key.seq = seq;
+    found = RB_NFIND(waiter_tree, &waiters->tree, &key);
+    return found != NULL && found->tag == tag ? found : NULL;
 }
 
 /* --- the request --- */
@@ -240,7 +209,7 @@ bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name
     if (named == NULL) {
         return false;
     }
-    if (claim->text.form != ID_FORM_NUMBER) {
+    if (claim->text.kind == ID_TEXT_LONG) {
         /* Two layouts may give the same time, worker id and sequence. */
         return reply_error(conn, 400, "bad_request",
                            "UUIDs and ULIDs are of the cluster's own layout: leave out layout");
@@ -256,7 +225,7 @@ bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name
                            "they come one a line, without contiguous or another format",
                            named->row.name);
     }
-    claim->text.layout = &named->row.layout;
+    claim->text = (struct id_text){.kind = ID_TEXT_LAYOUT, .layout = &named->row.layout};
     return true;
 }
 
@@ -294,7 +263,9 @@ static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_cl
     }
     form = (enum id_form)options[4].number;
     claim->number = options[4].present;
-    claim->text.form = form;
+    if (form != ID_FORM_NUMBER) {
+        claim->text = (struct id_text){.kind = ID_TEXT_LONG, .form = form};
+    }
     if (form != ID_FORM_NUMBER && options[1].number != ID_FORMAT_TEXT) {
         return reply_error(conn, 400, "bad_request",
                            "format=%s is for numbers; as=%s has text alone",
@@ -322,47 +293,74 @@ HOT void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count
     memset(claim, 0, offsetof(struct id_claim, name)); /* members after it are read only if set */
     claim->count = count;
     claim->left = count;
-    claim->plain = true;
     claim->timeout_ms = loop->api->settings->default_timeout_ms;
     claim->deadline_ms = uv_now(conn->conns->uv) + claim->timeout_ms;
     claim->generation = UINT32_MAX;
 }
 
-HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
-{
-    size_t name_len;
-
-    id_claim_init(conn, claim, 1);
-    if (conn->request.known != NULL) {
-        /* The head repeats one with a plain name. */
-        name_len = conn->request.name_len;
-        ASSERT(name_len <= sizeof claim->name);
-        memcpy(claim->name, conn_at(conn, conn->request.name_at), name_len);
-    } else if (!request_tag_name(conn, claim->name, &name_len)) {
-        return false;
-    }
-    if (conn->request.query_len > 0 && !read_query(conn, claim, snowflake)) {
-        return false;
-    }
-    if (!conn_charge(conn, &conn->client->ids, claim->count)) {
-        return false;
-    }
-    claim->source = snowflake ? ID_SOURCE_CLOCK : ID_SOURCE_SEGMENT;
-    claim->name_len = (uint16_t)name_len;
-    claim->plain = name_len == conn->request.name_len;
-    claim->keyed = conn->parser.head.key.count > 0;
-    return true;
-}
-
 /* --- parking --- */
 
-bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
-                  void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait))
+/* The request fails, or begins anew: burn the ids claimed so far. */
+static void claim_burn(struct api_loop *loop, struct id_claim *claim)
+{
+    ASSERT(claim->left <= claim->count);
+    if (claim->left < claim->count) {
+        conns_count(&loop->counts.burnt_unanswered, claim->count - claim->left);
+    }
+    claim->left = claim->count;
+    claim->range_count = 0;
+    claim->generation = UINT32_MAX;
+}
+
+/* A failed request was before others of its tag, for which there may be enough ids. They are woken
+ * as by the raft loop, in a separate turn, since connections may be closing in this one. */
+static void waiter_end(struct waiter *waiter)
+{
+    struct api_loop *loop = waiter->loop;
+    struct id_waker *waker = &loop->api->waker;
+    struct id_tag *tag = waiter->tag;
+
+    if (tag != NULL && waiters_find(&loop->waiters, tag, NULL, 0) != NULL &&
+        segment_left(&tag->buffer) > 0) {
+        waker->wake(waker, tag, UINT64_C(1) << loop->index);
+    }
+    free(waiter);
+}
+
+/* The connection goes away; ids that the clock brought are not counted as burnt. */
+static void waiter_cancel(struct http_wait *wait)
+{
+    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
+
+    waiters_remove(&waiter->loop->waiters, waiter);
+    if (waiter->tag != NULL) {
+        claim_burn(waiter->loop, &waiter->claim);
+    }
+    waiter_end(waiter);
+}
+
+/* The deadline has come. */
+static void waiter_expire(struct http_wait *wait)
+{
+    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
+
+    waiter->late(parked_resume(waiter), &waiter->claim, waiter->tag);
+    waiter_end(waiter);
+}
+
+bool parked_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag, claim_late *late)
 {
     struct api_loop *loop = api_loop(conn);
-    struct waiter *waiter = MUST_HAVE(calloc(1, sizeof *waiter));
+    struct waiter *waiter;
 
     ASSERT(claim->left > 0);
+    /* A client that has closed its side may be gone and never read the ids, so none are claimed for
+     * it. */
+    if (conn->wire.ended || claim->deadline_ms <= uv_now(loop->conns->uv)) {
+        late(conn, claim, tag);
+        return false;
+    }
+    waiter = MUST_HAVE(calloc(1, sizeof *waiter));
     waiter->clock = claim->layout;
     if (waiters_add(&loop->waiters, waiter, tag, claim->left) != 0) {
         free(waiter);
@@ -372,8 +370,9 @@ bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag
     }
     waiter->loop = loop;
     waiter->claim = *claim;
-    waiter->wait.cancel = cancel;
-    waiter->wait.expire = expire;
+    waiter->late = late;
+    waiter->wait.cancel = waiter_cancel;
+    waiter->wait.expire = waiter_expire;
     waiter->wait.needs_client = true;
     conn_wait(conn, &waiter->wait, claim->deadline_ms);
     return true;
@@ -396,7 +395,7 @@ static bool take_shape(struct conn *conn, struct id_claim *claim, const struct s
                            "read; ask for texts, without as=number and INCRBY",
                            TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES));
     }
-    claim->text.shape = shape;
+    claim->text = (struct id_text){.kind = ID_TEXT_SHAPE, .shape = shape};
     return claim->format == ID_FORMAT_TEXT || claim->format == ID_FORMAT_OTHER ||
            reply_error(conn, 400, "bad_request",
                        "tag %s has a shape, so its ids are texts: format=%s needs as=number",
@@ -441,7 +440,7 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     if (claim->format == ID_FORMAT_OTHER) {
         return claim->answer(conn, claim);
     }
-    if (claim->counted || claim->format != ID_FORMAT_TEXT || !id_text_is_number(&claim->text)) {
+    if (claim->counted || claim->format != ID_FORMAT_TEXT || claim->text.kind != ID_TEXT_NUMBER) {
         return id_text_answer(conn, claim, extra);
     }
     ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
@@ -451,39 +450,6 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
 }
 
 /* --- from the log --- */
-
-static const char *key_text(const struct conn *conn)
-{
-    return conn_at(conn, conn->parser.head.key.at);
-}
-
-/* True: the request has a valid key, or none; else answered. */
-static bool key_ok(struct conn *conn)
-{
-    const struct parser_head *head = &conn->parser.head;
-    const char *key = key_text(conn);
-
-    if (head->key.count == 0) {
-        return true;
-    }
-    if (head->key.count > 1) {
-        return reply_error(conn, 400, "bad_key",
-                           "%u Idempotency-Key headers; one request has one key", head->key.count);
-    }
-    if (head->key.len < 1 || head->key.len > LIMIT_KEY_BYTES) {
-        return reply_error(conn, 400, "bad_key",
-                           "an Idempotency-Key of %u bytes; it must have 1 to %d", head->key.len,
-                           LIMIT_KEY_BYTES);
-    }
-    for (size_t i = 0; i < head->key.len; i++) {
-        if (key[i] < 0x20 || key[i] > 0x7e) {
-            return reply_error(conn, 400, "bad_key",
-                               "Idempotency-Key %s: byte %zu is not a printable ASCII character",
-                               TEXT_SHOWN(key, head->key.len, SHOWN_BYTES), i + 1);
-        }
-    }
-    return true;
-}
 
 /* The tag has segments: ask the cluster about it, and start again. */
 static int answer_trend(struct conn *conn, struct call *call, const char *shown)
@@ -505,25 +471,6 @@ static int answer_trend(struct conn *conn, struct call *call, const char *shown)
     }
     return reply_error(conn, 503, "mode_changing", "the mode of tag %s is being changed; ask again",
                        shown);
-}
-
-static int answer_key_conflict(struct conn *conn, const struct id_claim *claim,
-                               const struct strict_result *result, const char *shown)
-{
-    const struct parser_field *field = &conn->parser.head.key;
-    const char *key = TEXT_SHOWN(key_text(conn), field->len, SHOWN_BYTES);
-
-    if (result->detail == 0) {
-        return reply_error(
-            conn, 409, err_code(ERR_KEY_CONFLICT),
-            "Idempotency-Key %s of tag %s belongs to another client: it was sent with another "
-            "token or certificate; use keys that no other client makes, as UUIDs are",
-            key, shown);
-    }
-    return reply_error(
-        conn, 409, err_code(ERR_KEY_CONFLICT),
-        "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u", key,
-        shown, ull(result->detail), claim->count);
 }
 
 static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uint64_t left,
@@ -556,6 +503,8 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     const struct id_claim *claim = &call->claim;
     unsigned long long detail = result->detail;
     const char *shown = TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES);
+    const struct parser_field *field = &conn->parser.head.key;
+    const char *key = TEXT_SHOWN(conn_at(conn, field->at), field->len, SHOWN_BYTES);
 
     switch (result->status) {
     case ERR_UNKNOWN_TAG:
@@ -570,7 +519,17 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
             conn, claim,
             id_table_find(api_loop(conn)->backend->table, claim->name, claim->name_len));
     case ERR_KEY_CONFLICT:
-        return answer_key_conflict(conn, claim, result, shown);
+        if (detail == 0) {
+            return reply_error(
+                conn, 409, err_code(ERR_KEY_CONFLICT),
+                "Idempotency-Key %s of tag %s belongs to another client: it was sent with another "
+                "token or certificate; use keys that no other client makes, as UUIDs are",
+                key, shown);
+        }
+        return reply_error(
+            conn, 409, err_code(ERR_KEY_CONFLICT),
+            "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u",
+            key, shown, detail, claim->count);
     case ERR_KEYS_FULL:
         return reply_error(
             conn, 503, err_code(ERR_KEYS_FULL),
@@ -632,10 +591,11 @@ static int strict_cb(struct conn *conn, struct call *call)
 static __attribute__((noinline)) int strict_start(struct conn *conn, const struct id_claim *claim,
                                                   const struct id_tag *tag)
 {
+    const struct parser_field *key = &conn->parser.head.key;
     struct strict_item item = {.name = claim->name,
                                .name_len = claim->name_len,
-                               .key = key_text(conn),
-                               .key_len = (uint16_t)conn->parser.head.key.len,
+                               .key = conn_at(conn, key->at),
+                               .key_len = (uint16_t)key->len,
                                .count = claim->count};
     uint64_t now_ms = uv_now(conn->conns->uv);
     uint32_t wait_ms = CLUSTER_WAIT_MIN_MS;
@@ -643,8 +603,21 @@ static __attribute__((noinline)) int strict_start(struct conn *conn, const struc
     struct call *call;
 
     ASSERT(claim->left == claim->count && claim->range_count == 0);
-    if (!key_ok(conn)) {
-        return ANSWERED;
+    if (key->count > 1) {
+        return reply_error(conn, 400, "bad_key",
+                           "%u Idempotency-Key headers; one request has one key", key->count);
+    }
+    if (key->count > 0 && (key->len < 1 || key->len > LIMIT_KEY_BYTES)) {
+        return reply_error(conn, 400, "bad_key",
+                           "an Idempotency-Key of %u bytes; it must have 1 to %d", key->len,
+                           LIMIT_KEY_BYTES);
+    }
+    for (size_t i = 0; i < key->len && key->count > 0; i++) {
+        if (item.key[i] < 0x20 || item.key[i] > 0x7e) {
+            return reply_error(conn, 400, "bad_key",
+                               "Idempotency-Key %s: byte %zu is not a printable ASCII character",
+                               TEXT_SHOWN(item.key, key->len, SHOWN_BYTES), i + 1);
+        }
     }
     if (claim->timeout_ms > 0) {
         wait_ms = claim->deadline_ms > now_ms ? (uint32_t)(claim->deadline_ms - now_ms) : 0;
@@ -803,28 +776,21 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
     return CLAIM_DONE;
 }
 
-/* The request fails, or begins anew: burn the ids claimed so far. */
-static void claim_burn(struct api_loop *loop, struct id_claim *claim)
-{
-    ASSERT(claim->left <= claim->count);
-    if (claim->left < claim->count) {
-        conns_count(&loop->counts.burnt_unanswered, claim->count - claim->left);
-    }
-    claim->left = claim->count;
-    claim->range_count = 0;
-    claim->generation = UINT32_MAX;
-}
-
-/* The request fails, and burns what it has claimed. */
-COLD static int fail_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
-                           enum claim_result result)
+/* Answer a request that does not wait. Its claimed ids are burnt unless it gets all. */
+static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
+                        enum claim_result result)
 {
     struct api_loop *loop = api_loop(conn);
     const char *shown = TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES);
     uint32_t left = claim->left;
 
+    if (result == CLAIM_DONE) {
+        return ids_answer(conn, claim, NULL);
+    }
     claim_burn(loop, claim);
     switch (result) {
+    case CLAIM_STRICT:
+        return strict_start(conn, claim, tag);
     case CLAIM_EMPTY:
         if (!atomic_load(&loop->backend->health->leader_known)) {
             return reply_error(conn, 503, "no_leader",
@@ -856,76 +822,14 @@ COLD static int fail_claim(struct conn *conn, struct id_claim *claim, struct id_
     case CLAIM_STEPPED:
         return refuse_stepped(conn, claim, (uint32_t)atomic_load(&tag->buffer.terms));
     case CLAIM_DONE:
-    case CLAIM_STRICT:
         break;
     }
     UNREACHABLE("a result of a claim that fails");
 }
 
-/* Answer a request that does not wait. Its claimed ids are burnt unless it gets all. */
-HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
-                            enum claim_result result)
+static int answer_late(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
-    if (result == CLAIM_DONE) {
-        return ids_answer(conn, claim, NULL);
-    }
-    if (result == CLAIM_STRICT) {
-        claim_burn(api_loop(conn), claim);
-        return strict_start(conn, claim, tag);
-    }
-    return fail_claim(conn, claim, tag, result);
-}
-
-/* A failed request was before others, for which there may be enough ids. They are woken as by the
- * raft loop, in a separate turn, since connections may be closing in this one. */
-static void wake_others(struct api_loop *loop, struct id_tag *tag)
-{
-    struct id_waker *waker = &loop->api->waker;
-
-    if (waiters_first(&loop->waiters, tag) != NULL && segment_left(&tag->buffer) > 0) {
-        waker->wake(waker, tag, UINT64_C(1) << loop->index);
-    }
-}
-
-/* The connection goes away. */
-static void ids_cancel(struct http_wait *wait)
-{
-    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
-    struct api_loop *loop = waiter->loop;
-
-    waiters_remove(&loop->waiters, waiter);
-    claim_burn(loop, &waiter->claim);
-    wake_others(loop, waiter->tag);
-    free(waiter);
-}
-
-/* The deadline has come. */
-static void ids_expire(struct http_wait *wait)
-{
-    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
-
-    answer_claim(parked_resume(waiter), &waiter->claim, waiter->tag, CLAIM_EMPTY);
-    wake_others(waiter->loop, waiter->tag);
-    free(waiter);
-}
-
-/* Wait for more ids. */
-static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
-{
-    struct api_loop *loop = api_loop(conn);
-
-    /* A client that has closed its side may be gone and never read the ids, so none are claimed for
-     * it. */
-    if (conn->wire.ended || claim->deadline_ms <= uv_now(loop->conns->uv)) {
-        return answer_claim(conn, claim, tag, CLAIM_EMPTY);
-    }
-    if (parked_begin(conn, claim, tag, ids_cancel, ids_expire)) {
-        YIELD("added to the demand");
-        segment_wake(loop, tag);
-    } else {
-        claim_burn(loop, claim);
-    }
-    return ANSWERED;
+    return answer_claim(conn, claim, tag, CLAIM_EMPTY);
 }
 
 /* Answer, unless only this node says that the tag is deleted or paused, or that too few ids are
@@ -949,21 +853,21 @@ static int claim_end(struct conn *conn, struct id_claim *claim, struct id_tag *t
 
 void segment_wake(struct api_loop *loop, struct id_tag *tag)
 {
-    struct waiter *waiter = waiters_first(&loop->waiters, tag);
-    struct waiter *next;
+    struct waiter *waiter = waiters_find(&loop->waiters, tag, NULL, 0);
+    uint64_t next;
 
     if (waiter == NULL) {
         return;
     }
     atomic_fetch_or(&tag->waiting_loops, UINT64_C(1) << loop->index);
     YIELD("set the waiting bit");
-    for (; waiter != NULL; waiter = next) {
+    for (; waiter != NULL; waiter = waiters_find(&loop->waiters, tag, NULL, next)) {
         struct id_claim *claim = &waiter->claim;
         enum claim_result result = claim_segments(loop, tag, claim);
 
         ASSERT(waiter->loop == loop && waiter->tag == tag);
         ASSERT_IMPLIES(result == CLAIM_EMPTY, claim->left > 0);
-        next = waiters_after(waiter);
+        next = waiter->seq + 1;
         if (result != CLAIM_EMPTY) {
             /* The cluster has confirmed the exhaustion, which woke this claim. */
             claim->judged |= atomic_load(&tag->state) == ID_TAG_EXHAUSTED;
@@ -1057,28 +961,60 @@ HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *
         return strict_start(conn, claim, tag);
     }
     /* Parked claims come first. */
-    result = loop->waiters.count > 0 && waiters_first(&loop->waiters, tag) != NULL
+    result = loop->waiters.count > 0 && waiters_find(&loop->waiters, tag, NULL, 0) != NULL
                  ? CLAIM_EMPTY
                  : claim_segments(loop, tag, claim);
     if (result == CLAIM_DONE) {
         return ids_answer(conn, claim, NULL);
     }
-    return result == CLAIM_EMPTY ? ids_park(conn, claim, tag) : claim_end(conn, claim, tag, result);
+    if (result != CLAIM_EMPTY) {
+        return claim_end(conn, claim, tag, result);
+    }
+    if (parked_begin(conn, claim, tag, answer_late)) {
+        YIELD("added to the demand");
+        segment_wake(loop, tag);
+    } else {
+        claim_burn(loop, claim);
+    }
+    return ANSWERED;
+}
+
+HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
+{
+    const struct request *request = &conn->request;
+    size_t name_len = request->name_len;
+
+    id_claim_init(conn, claim, 1);
+    if (request->known != NULL) { /* the head repeats one with an unencoded name */
+        ASSERT(name_len <= sizeof claim->name);
+        memcpy(claim->name, conn_at(conn, request->name_at), name_len);
+    } else if (!request_tag_name(conn, claim->name, &name_len)) {
+        return false;
+    }
+    if (request->query_len > 0 && !read_query(conn, claim, snowflake)) {
+        return false;
+    }
+    claim->source = snowflake ? ID_SOURCE_CLOCK : ID_SOURCE_SEGMENT;
+    claim->name_len = (uint16_t)name_len;
+    claim->keyed = conn->parser.head.key.count > 0;
+    return conn_charge(conn, &conn->client->ids, claim->count);
 }
 
 HOT int handle_segment_get(struct conn *conn)
 {
     struct api_loop *loop = conn->conns->data;
-    struct id_tag *tag = conn->request.known;
+    struct request *request = &conn->request;
     struct id_claim claim;
+    struct id_tag *tag;
 
     if (!ids_read(conn, &claim, false)) {
         return ANSWERED;
     }
+    tag = request->known;
     if (tag == NULL) {
         tag = id_table_find(loop->backend->table, claim.name, claim.name_len);
         /* An entry of the table never moves: it is valid for a repetition of this head. */
-        conn->request.known = claim.plain ? tag : NULL;
+        request->known = claim.name_len == request->name_len ? tag : NULL;
     }
     return segment_begin(conn, &claim, tag);
 }

@@ -10,17 +10,15 @@
  * leaves the available ids in place, so that a request that fails uses up nothing. It takes and
  * keeps a part only when nothing more could arrive otherwise. No wake-up is lost: this loop's bit
  * in tag->waiting_loops is set before the claim is tried again, and the raft loop publishes before
- * it takes the bits. Both change the same word, so one of the two sees the other.
- *
- * The ids that parked requests want are counted in tag->demand, so that segments are sized for
- * them.
+ * it takes the bits. Both change the same word, so one of the two sees the other. Segments are
+ * sized for what parked requests want (tag->demand).
  *
  * The ids of a tag in strict or monotonic mode come from the log, or the leader, by one request
- * (ID_REQUEST_STRICT) each. This also holds for a tag that changed to such a mode while its request
- * was parked. An id is thus greater than every id of its tag whose reply arrived anywhere before
- * the request was sent. Tag, count and Idempotency-Key go to the backend, and the answer is one
- * range. If the tag turns out to be in trend mode (this node lags), a request without a key begins
- * anew with a segment; one with a key is refused, because a segment cannot keep its promise.
+ * (ID_REQUEST_STRICT) each, also if the tag changed to such a mode while its request was parked. An
+ * id is thus greater than every id of its tag whose reply arrived anywhere before the request was
+ * sent. If the tag turns out to be in trend mode (this node lags), a request without an
+ * Idempotency-Key begins anew with a segment; one with a key is refused, because a segment cannot
+ * keep its promise.
  *
  * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409,
  * the deadline 503, too many parked or too many ranges 503; a bad key 400, a key used with another
@@ -62,15 +60,10 @@ void waiters_remove(struct waiters *waiters, struct waiter *waiter);
 /* A parked waiter wants fewer ids now. */
 void waiters_set_demand(struct waiter *waiter, uint64_t demand);
 
-/* The oldest parked waiter of a tag, NULL if there is none. */
-struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag);
-
-/* The oldest parked waiter of a clock, which is a layout's; or, with `after`, of the next clock in
- * order. NULL if there is none. */
-struct waiter *waiters_of_clock(struct waiters *waiters, const void *clock, bool after);
-
-/* The next one of the same tag. */
-struct waiter *waiters_after(struct waiter *waiter);
+/* The oldest parked waiter of a tag (clock NULL) that came as number `seq` or later. tag NULL: of
+ * the clock, which is a layout's, or if that has none, of the next clock in order. NULL: none. */
+struct waiter *waiters_find(struct waiters *waiters, const struct id_tag *tag, const void *clock,
+                            uint64_t seq);
 
 /* --- taking them --- */
 
@@ -82,7 +75,7 @@ void id_claim_init(struct conn *conn, struct id_claim *claim, uint32_t count);
  * or does not exist; answered. */
 bool id_claim_layout(struct conn *conn, struct id_claim *claim, const char *name, size_t len);
 
-/* Read name and options of a request, with nothing claimed yet. False if they are wrong;
+/* Read name and options of a request, with nothing claimed yet, and charge for it. False:
  * answered. */
 bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake);
 
@@ -94,9 +87,9 @@ int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extr
  * none. Returns as a handler does. */
 int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
 
-/* Park a copy of the claim until its deadline. False if too many wait; answered. */
-bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
-                  void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
+/* Park a copy of the claim until its deadline. False: that has come, the client has closed its
+ * side, or too many wait; answered. */
+bool parked_begin(struct conn *conn, struct id_claim *claim, struct id_tag *tag, claim_late *late);
 
 /* End its wait; the caller answers and frees it. Returns its connection. */
 struct conn *parked_resume(struct waiter *waiter);

@@ -76,18 +76,10 @@ static int bad_value(const struct param *field, const char *shown, struct body_f
     UNREACHABLE("a kind of field");
 }
 
-COLD static int bad_text(const struct param *field, struct body_fault *ret_fault)
-{
-    if (field->kind == PARAM_TEXT) {
-        return body_fail(ret_fault, "bad_request", "%s=%s is not UTF-8 of at most %llu bytes",
-                         field->name, TEXT_SHOWN(field->text, field->len, 2 * BODY_SHOWN_BYTES),
-                         ull(field->max));
-    }
-    return bad_value(field, TEXT_SHOWN(field->text, field->len, 2 * BODY_SHOWN_BYTES), ret_fault);
-}
-
 HOT int param_take(struct param *field, const char *text, size_t len, struct body_fault *ret_fault)
 {
+    char room[2 * BODY_SHOWN_BYTES];
+    const char *shown;
     bool good = true;
 
     field->present = len > 0 || !field->may_be_empty;
@@ -104,7 +96,14 @@ HOT int param_take(struct param *field, const char *text, size_t len, struct bod
     } else if (field->kind == PARAM_TEXT && field->max > 0) {
         good = len <= field->max && text_is_utf8(text, len);
     }
-    return good ? 0 : bad_text(field, ret_fault);
+    if (good) {
+        return 0;
+    }
+    shown = text_show(text, len, room, sizeof room);
+    return field->kind != PARAM_TEXT
+               ? bad_value(field, shown, ret_fault)
+               : body_fail(ret_fault, "bad_request", "%s=%s is not UTF-8 of at most %llu bytes",
+                           field->name, shown, ull(field->max));
 }
 
 /* Find the field whose value ends at `end` of the body, for numbers that the JSON library cannot
@@ -171,41 +170,22 @@ static int body_fail_at(const char *text, size_t at, const char *why, struct bod
     return body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s", line, column, why);
 }
 
-/* Set the fault of a value at [from, to) that does not parse. */
-static void fault_of_json(const char *text, size_t from, size_t to, const json_error_t *error,
-                          struct body_fault *ret_fault)
-{
-    enum json_error_code code = json_error_code(error);
-    size_t end = error->position > 0 ? (size_t)error->position : 0;
-    char field[FIELD_NAME_BYTES];
-    const char *number;
-    size_t number_len;
-    size_t column;
-    size_t line = place_of_error(text, from, &column);
-
-    if (code == json_error_numeric_overflow && end <= to - from &&
-        find_number(text + from, end, field, &number, &number_len)) {
-        (void)body_fail(ret_fault, "bad_request", "%s=%s is out of range for every field",
-                        TEXT_SHOWN(field, strlen(field), BODY_SHOWN_BYTES),
-                        TEXT_SHOWN(number, number_len, BODY_SHOWN_BYTES));
-        return;
-    }
-    (void)body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s",
-                    line + (size_t)error->line - 1,
-                    (size_t)error->column + (error->line == 1 ? column - 1 : 0), error->text);
-}
-
 json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *ret_fault)
 {
     size_t at = json_skip_space(text, to, from);
     char message[BODY_SHOWN_BYTES];
+    char field[FIELD_NAME_BYTES];
+    const char *number;
+    size_t number_len;
     const char *why = NULL;
     json_error_t error;
     json_t *value;
+    size_t end;
+    size_t column;
+    size_t line;
 
     if (at < to) {
-        size_t end = json_end(text, to, at, &why);
-
+        end = json_end(text, to, at, &why);
         if (end == 0) {
             (void)snprintf(message, sizeof message, "this value %s", why);
             (void)body_fail_at(text, at, message, ret_fault);
@@ -215,31 +195,29 @@ json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *
         to = to - end > BODY_SHOWN_BYTES ? end + BODY_SHOWN_BYTES : to; /* enough to show it */
     }
     value = json_loadb(text + at, to - at, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (value == NULL) {
-        fault_of_json(text, at, to, &error, ret_fault);
+    if (value != NULL) {
+        return value;
     }
-    return value;
-}
-
-/* A JSON number with a fraction or an exponent, as some programs write every number: its whole
- * form, if it has one that the field takes. */
-static bool is_whole(const json_t *value, const struct param *field, uint64_t *ret_number)
-{
-    double real = json_is_real(value) ? json_real_value(value) : -1;
-
-    /* Beyond 2^53 the double need not be what was written. */
-    if (!(real >= 0 && real <= (double)(UINT64_C(1) << 53))) {
-        return false;
+    end = error.position > 0 ? (size_t)error.position : 0;
+    if (json_error_code(&error) == json_error_numeric_overflow && end <= to - at &&
+        find_number(text + at, end, field, &number, &number_len)) {
+        (void)body_fail(ret_fault, "bad_request", "%s=%s is out of range for every field",
+                        TEXT_SHOWN(field, strlen(field), BODY_SHOWN_BYTES),
+                        TEXT_SHOWN(number, number_len, BODY_SHOWN_BYTES));
+        return NULL;
     }
-    *ret_number = (uint64_t)real;
-    return (double)*ret_number == real && *ret_number >= field->min && *ret_number <= field->max;
+    line = place_of_error(text, at, &column);
+    (void)body_fail(ret_fault, "bad_json", "line %zu, column %zu: %s",
+                    line + (size_t)error.line - 1,
+                    (size_t)error.column + (error.line == 1 ? column - 1 : 0), error.text);
+    return NULL;
 }
 
 static int read_field(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     bool is_number = field->kind == PARAM_NUMBER;
     const char *why = field->rule;
-    uint64_t whole;
+    double real = is_number && json_is_real(value) ? json_real_value(value) : -1;
 
     field->present = true;
     if (field->read != NULL) {
@@ -266,10 +244,13 @@ static int read_field(const json_t *value, struct param *field, struct body_faul
             return 0;
         }
     }
-    if (is_number && is_whole(value, field, &whole)) {
+    /* A fraction or an exponent, as some programs write every number. Beyond 2^53 the double need
+     * not be what was written. */
+    if (real >= 0 && real <= (double)(UINT64_C(1) << 53) && (double)(uint64_t)real == real &&
+        (uint64_t)real >= field->min && (uint64_t)real <= field->max) {
         return body_fail(ret_fault, field->code != NULL ? field->code : "bad_request",
                          "%s has a fraction or an exponent: write \"%s\":%llu", field->name,
-                         field->name, ull(whole));
+                         field->name, ull((uint64_t)real));
     }
     return bad_value(field, BODY_SHOWN(value), ret_fault);
 }
@@ -681,8 +662,6 @@ void tag_json_put(const struct tag_row *row, bool is_new, struct zones *zones, u
 
 #define STEP_DONE 1
 
-/* --- faults --- */
-
 /* Put "item N: ", "line N: " or "page N: " before a fault's message. */
 static int fault_at(struct body_fault *ret_fault, const char *what, size_t number)
 {
@@ -704,24 +683,13 @@ static int expected(const struct tag_bulk *bulk, const char *what, struct body_f
     char why[2 * BODY_SHOWN_BYTES];
     size_t left = bulk->len - bulk->at;
 
-    if (left == 0) {
-        (void)snprintf(why, sizeof why, "%s expected near end of file", what);
-    } else {
-        (void)snprintf(why, sizeof why, "%s expected near %s", what,
-                       TEXT_SHOWN(bulk->text + bulk->at, left < 16 ? left : 16, BODY_SHOWN_BYTES));
-    }
+    (void)snprintf(
+        why, sizeof why, "%s expected near %s", what,
+        left == 0 ? "end of file"
+                  : TEXT_SHOWN(bulk->text + bulk->at, left < 16 ? left : 16, BODY_SHOWN_BYTES));
     (void)body_fail_at(bulk->text, bulk->at, why, ret_fault);
     return bad_json(bulk, ret_fault);
 }
-
-static int no_page(struct body_fault *ret_fault)
-{
-    return body_fail(ret_fault, "bad_request",
-                     "an object with \"tags\" is a page of GET /api/tags, which has \"tags\" "
-                     "and \"next\" (a name or null) and nothing else");
-}
-
-/* --- pieces --- */
 
 /* The byte after white space. '\0' at the end. */
 static char peek(struct tag_bulk *bulk)
@@ -737,21 +705,12 @@ static json_t *take_value(struct tag_bulk *bulk, struct body_fault *ret_fault)
     size_t end = json_end(bulk->text, bulk->len, bulk->at, &why);
     json_t *value = body_parse(bulk->text, bulk->at, end > 0 ? end : bulk->len, ret_fault);
 
-    if (value != NULL) {
-        bulk->at = end;
+    if (value == NULL) {
+        (void)bad_json(bulk, ret_fault);
+        return NULL;
     }
+    bulk->at = end;
     return value;
-}
-
-/* One tag more. */
-static int bulk_add_tag(struct tag_bulk *bulk, json_t *object, struct body_fault *ret_fault)
-{
-    static const char *const shown[] = {"changing", "created", "updated", "generation", "warning"};
-
-    for (size_t i = 0; bulk->pages > 0 && i < COUNT_OF(shown); i++) {
-        (void)json_object_del(object, shown[i]);
-    }
-    return tag_json_add(object, NULL, 0, bulk->command, ret_fault);
 }
 
 /* Count one tag more, before it is read. */
@@ -764,12 +723,51 @@ static int count_tag(struct tag_bulk *bulk, struct body_fault *ret_fault)
                      bulk->count, LIMIT_TAGS_PER_BULK);
 }
 
-/* --- an array, the body's or a page's --- */
-
-static int end_array(struct tag_bulk *bulk, struct body_fault *ret_fault)
+/* The tag of an object, whose reference is given up; NULL: it does not parse. */
+static int bulk_add_tag(struct tag_bulk *bulk, json_t *object, struct body_fault *ret_fault)
 {
-    if (bulk->pages > 0) {
-        bulk->state = TAG_BULK_BEHIND_VALUE;
+    static const char *const shown[] = {"changing", "created", "updated", "generation", "warning"};
+    int rv = ERR_INVALID;
+
+    for (size_t i = 0; bulk->pages > 0 && i < COUNT_OF(shown); i++) {
+        (void)json_object_del(object, shown[i]);
+    }
+    if (object != NULL) {
+        rv = tag_json_add(object, NULL, 0, bulk->command, ret_fault);
+    }
+    json_decref(object);
+    return rv;
+}
+
+/* An item of an array, the body's or a page's, and the comma or bracket after it. */
+static int step_item(struct tag_bulk *bulk, struct body_fault *ret_fault)
+{
+    char next = peek(bulk);
+
+    if (next != ']' || bulk->state != TAG_BULK_FIRST_ITEM) {
+        json_t *object;
+
+        if (bulk->at == bulk->len) {
+            return expected(bulk, "']'", ret_fault);
+        }
+        if (count_tag(bulk, ret_fault) != 0) {
+            return ERR_INVALID;
+        }
+        object = take_value(bulk, ret_fault);
+        if (object == NULL) {
+            return ERR_INVALID;
+        }
+        if (bulk_add_tag(bulk, object, ret_fault) != 0) {
+            return fault_at(ret_fault, "item", bulk->count - 1);
+        }
+        next = peek(bulk);
+        if (next != ',' && next != ']') {
+            return expected(bulk, "']'", ret_fault);
+        }
+    }
+    bulk->at++;
+    bulk->state = next == ',' ? TAG_BULK_ITEM : TAG_BULK_BEHIND_VALUE;
+    if (next == ',' || bulk->pages > 0) {
         return 0;
     }
     if (bulk->count == 0) {
@@ -779,70 +777,40 @@ static int end_array(struct tag_bulk *bulk, struct body_fault *ret_fault)
                                                        : expected(bulk, "end of file", ret_fault);
 }
 
-/* One item, and the comma or bracket after it. */
-static int step_item(struct tag_bulk *bulk, struct body_fault *ret_fault)
-{
-    char next = peek(bulk);
-    json_t *object;
-    int rv;
-
-    if (next == ']' && bulk->state == TAG_BULK_FIRST_ITEM) {
-        bulk->at++;
-        return end_array(bulk, ret_fault);
-    }
-    if (bulk->at == bulk->len) {
-        return expected(bulk, "']'", ret_fault);
-    }
-    rv = count_tag(bulk, ret_fault);
-    if (rv != 0) {
-        return rv;
-    }
-    object = take_value(bulk, ret_fault);
-    if (object == NULL) {
-        return bad_json(bulk, ret_fault);
-    }
-    rv = bulk_add_tag(bulk, object, ret_fault);
-    json_decref(object);
-    if (rv != 0) {
-        return rv == ERR_INVALID ? fault_at(ret_fault, "item", bulk->count - 1) : rv;
-    }
-    next = peek(bulk);
-    if (next != ',' && next != ']') {
-        return expected(bulk, "']'", ret_fault);
-    }
-    bulk->at++;
-    bulk->state = TAG_BULK_ITEM;
-    return next == ']' ? end_array(bulk, ret_fault) : 0;
-}
-
 /* --- pages of GET /api/tags --- */
 
-/* A member's name and the colon; borrowed until the value is freed. NULL with *ret_fault. */
-static json_t *take_name(struct tag_bulk *bulk, struct body_fault *ret_fault)
+enum page_member { PAGE_FAULT, PAGE_TAGS, PAGE_NEXT, PAGE_OTHER };
+
+/* The name of a page's member, and the colon. PAGE_FAULT with *ret_fault. */
+static enum page_member take_member(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
+    enum page_member member = PAGE_OTHER;
+    const char *text;
     json_t *name;
 
     if (peek(bulk) != '"') {
         (void)expected(bulk, "string or '}'", ret_fault);
-        return NULL;
+        return PAGE_FAULT;
     }
     name = take_value(bulk, ret_fault);
     if (name == NULL) {
-        (void)bad_json(bulk, ret_fault);
-    } else if (peek(bulk) != ':') {
+        return PAGE_FAULT;
+    }
+    text = json_string_value(name);
+    if (peek(bulk) != ':') {
         (void)expected(bulk, "':'", ret_fault);
-        json_decref(name);
-        return NULL;
-    } else {
+        member = PAGE_FAULT;
+    } else if (strcmp(text, "tags") == 0) {
+        member = PAGE_TAGS;
+    } else if (strcmp(text, "next") == 0) {
+        member = PAGE_NEXT;
+    }
+    json_decref(name);
+    if (member != PAGE_FAULT) {
         bulk->at++;
         (void)peek(bulk);
     }
-    return name;
-}
-
-static bool name_is(const json_t *name, const char *text)
-{
-    return strcmp(json_string_value(name), text) == 0;
+    return member;
 }
 
 /* Does a page begin at `at`: an object with "tags", first or after "next"? Reads a copy of the
@@ -850,87 +818,69 @@ static bool name_is(const json_t *name, const char *text)
 static bool is_at_page(struct tag_bulk bulk)
 {
     struct body_fault fault;
-    bool is_page = false;
+    json_t *next;
 
-    for (unsigned i = 0; i < 2 && !is_page && peek(&bulk) == (i == 0 ? '{' : ','); i++) {
-        json_t *name;
-        json_t *value;
-
-        bulk.at++;
-        name = take_name(&bulk, &fault);
-        is_page = name != NULL && name_is(name, "tags");
-        value = name != NULL && !is_page && name_is(name, "next") && bulk.at < bulk.len
-                    ? take_value(&bulk, &fault)
-                    : NULL;
-        json_decref(name);
-        json_decref(value);
-        if (value == NULL) {
-            break;
-        }
+    if (peek(&bulk) != '{') {
+        return false;
     }
-    return is_page;
-}
-
-/* A page, or the end. */
-static int step_page(struct tag_bulk *bulk, struct body_fault *ret_fault)
-{
-    (void)peek(bulk);
-    if (bulk->at == bulk->len) {
-        return bulk->count > 0 ? STEP_DONE
-                               : body_fail(ret_fault, "bad_request", "the pages hold no tags");
+    bulk.at++;
+    switch (take_member(&bulk, &fault)) {
+    case PAGE_TAGS:
+        return true;
+    case PAGE_NEXT:
+        break;
+    case PAGE_FAULT:
+    case PAGE_OTHER:
+        return false;
     }
-    bulk->pages++;
-    if (!is_at_page(*bulk)) {
-        return body_fail(ret_fault, "bad_request", "page %zu is not what GET /api/tags gives",
-                         bulk->pages);
+    next = bulk.at < bulk.len ? take_value(&bulk, &fault) : NULL;
+    json_decref(next);
+    if (next == NULL || peek(&bulk) != ',') {
+        return false;
     }
-    bulk->at++;
-    bulk->has_tags = false;
-    bulk->has_next = false;
-    bulk->state = TAG_BULK_MEMBER;
-    return 0;
-}
-
-static int take_next(struct tag_bulk *bulk, struct body_fault *ret_fault)
-{
-    json_t *value = bulk->at < bulk->len ? take_value(bulk, ret_fault) : NULL;
-    int rv;
-
-    if (value == NULL) {
-        return bulk->at < bulk->len ? bad_json(bulk, ret_fault)
-                                    : expected(bulk, "a name or null", ret_fault);
-    }
-    rv = json_is_string(value) || json_is_null(value) ? 0 : no_page(ret_fault);
-    json_decref(value);
-    bulk->has_next = true;
-    bulk->state = TAG_BULK_BEHIND_VALUE;
-    return rv;
+    bulk.at++;
+    return take_member(&bulk, &fault) == PAGE_TAGS;
 }
 
 static int step_member(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
-    json_t *name = take_name(bulk, ret_fault);
-    bool at_tags = name != NULL && name_is(name, "tags");
-    bool at_next = name != NULL && name_is(name, "next");
+    enum page_member member = take_member(bulk, ret_fault);
+    json_t *value;
 
-    if (name == NULL) {
+    if (member == PAGE_FAULT) {
         return ERR_INVALID;
     }
-    json_decref(name);
-    if ((at_tags && bulk->has_tags) || (at_next && bulk->has_next)) {
+    if ((member == PAGE_TAGS && bulk->has_tags) || (member == PAGE_NEXT && bulk->has_next)) {
         (void)body_fail_at(bulk->text, bulk->at, "duplicate object key", ret_fault);
         return bad_json(bulk, ret_fault);
     }
-    if (!at_tags) {
-        return at_next ? take_next(bulk, ret_fault) : no_page(ret_fault);
+    if (member == PAGE_TAGS) {
+        if (peek(bulk) != '[') {
+            return body_fail(ret_fault, "bad_request", "\"tags\" is not an array");
+        }
+        bulk->at++;
+        bulk->has_tags = true;
+        bulk->state = TAG_BULK_FIRST_ITEM;
+        return 0;
     }
-    if (peek(bulk) != '[') {
-        return body_fail(ret_fault, "bad_request", "\"tags\" is not an array");
+    if (member == PAGE_NEXT) {
+        if (bulk->at == bulk->len) {
+            return expected(bulk, "a name or null", ret_fault);
+        }
+        value = take_value(bulk, ret_fault);
+        if (value == NULL) {
+            return ERR_INVALID;
+        }
+        bulk->has_next = json_is_string(value) || json_is_null(value);
+        bulk->state = TAG_BULK_BEHIND_VALUE;
+        json_decref(value);
+        if (bulk->has_next) {
+            return 0;
+        }
     }
-    bulk->at++;
-    bulk->has_tags = true;
-    bulk->state = TAG_BULK_FIRST_ITEM;
-    return 0;
+    return body_fail(ret_fault, "bad_request",
+                     "an object with \"tags\" is a page of GET /api/tags, which has \"tags\" "
+                     "and \"next\" (a name or null) and nothing else");
 }
 
 /* --- lines --- */
@@ -939,24 +889,22 @@ static int step_line(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
     const char *newline = memchr(bulk->text + bulk->at, '\n', bulk->len - bulk->at);
     size_t end = newline != NULL ? (size_t)(newline - bulk->text) : bulk->len;
-    json_t *object;
-    int rv = 0;
 
     if (json_skip_space(bulk->text, end, bulk->at) < end) { /* no blank line */
-        rv = count_tag(bulk, ret_fault);
-        if (rv != 0) {
-            return rv;
+        json_t *object;
+        bool parsed;
+
+        if (count_tag(bulk, ret_fault) != 0) {
+            return ERR_INVALID;
         }
         object = body_parse(bulk->text, bulk->at, end, ret_fault);
-        rv = object != NULL ? bulk_add_tag(bulk, object, ret_fault) : ERR_INVALID;
-        /* bad_json names its line already. */
-        if (rv == ERR_INVALID && (object != NULL || strcmp(ret_fault->code, "bad_json") != 0)) {
-            fault_at(ret_fault, "line", body_line(bulk->text, bulk->at));
+        parsed = object != NULL;
+        if (bulk_add_tag(bulk, object, ret_fault) != 0) {
+            /* bad_json names its line already. */
+            return parsed || strcmp(ret_fault->code, "bad_json") != 0
+                       ? fault_at(ret_fault, "line", body_line(bulk->text, bulk->at))
+                       : ERR_INVALID;
         }
-        json_decref(object);
-    }
-    if (rv != 0) {
-        return rv;
     }
     bulk->at = end + (newline != NULL);
     ASSERT(bulk->at < bulk->len || bulk->count > 0);
@@ -965,42 +913,46 @@ static int step_line(struct tag_bulk *bulk, struct body_fault *ret_fault)
 
 /* --- all of it --- */
 
-static int step_begin(struct tag_bulk *bulk, struct body_fault *ret_fault)
-{
-    char first = peek(bulk);
-
-    if (bulk->at == bulk->len) {
-        return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
-    }
-    bulk->head.is_dump = first != '[' && is_at_page(*bulk);
-    command_put(bulk->command, command_put_type(&bulk->head), &bulk->head);
-    if (first == '[') {
-        bulk->at++;
-        bulk->state = TAG_BULK_FIRST_ITEM;
-    } else {
-        bulk->state = bulk->head.is_dump ? TAG_BULK_PAGE : TAG_BULK_LINE;
-    }
-    return 0;
-}
-
 static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
 {
-    char next;
+    char next = bulk->state != TAG_BULK_LINE ? peek(bulk) : '\0';
+    bool is_at_end = bulk->at == bulk->len;
 
     switch (bulk->state) {
     case TAG_BULK_BEGIN:
-        return step_begin(bulk, ret_fault);
+        if (is_at_end) {
+            return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
+        }
+        bulk->head.is_dump = next != '[' && is_at_page(*bulk);
+        command_put(bulk->command, command_put_type(&bulk->head), &bulk->head);
+        bulk->at += next == '[';
+        bulk->state = next == '['          ? TAG_BULK_FIRST_ITEM
+                      : bulk->head.is_dump ? TAG_BULK_PAGE
+                                           : TAG_BULK_LINE;
+        return 0;
     case TAG_BULK_LINE:
         return step_line(bulk, ret_fault);
     case TAG_BULK_FIRST_ITEM:
     case TAG_BULK_ITEM:
         return step_item(bulk, ret_fault);
-    case TAG_BULK_PAGE:
-        return step_page(bulk, ret_fault);
+    case TAG_BULK_PAGE: /* or the end */
+        if (is_at_end) {
+            return bulk->count > 0 ? STEP_DONE
+                                   : body_fail(ret_fault, "bad_request", "the pages hold no tags");
+        }
+        bulk->pages++;
+        if (!is_at_page(*bulk)) {
+            return body_fail(ret_fault, "bad_request", "page %zu is not what GET /api/tags gives",
+                             bulk->pages);
+        }
+        bulk->at++;
+        bulk->has_tags = false;
+        bulk->has_next = false;
+        bulk->state = TAG_BULK_MEMBER;
+        return 0;
     case TAG_BULK_MEMBER:
         return step_member(bulk, ret_fault);
     case TAG_BULK_BEHIND_VALUE:
-        next = peek(bulk);
         if (next != ',' && next != '}') {
             return expected(bulk, "'}'", ret_fault);
         }

@@ -8,10 +8,9 @@
  * here, and never shown.
  *
  * Many tags. The body of POST /api/tags is an array of objects, or one object a line, each with its
- * "tag"; or the output of GET /api/tags, page after page. Fields of that output that cannot be set
- * (changing, created, updated, generation, warning) are left out. Call tag_bulk_step() until it is
- * done; between two steps other connections have their turn. Each object becomes an item of the
- * command before the next is read, so no more than one of them is in memory as JSON.
+ * "tag"; or the output of GET /api/tags, page after page, whose fields that cannot be set are left
+ * out. Call tag_bulk_step() until it is done; between two steps other connections have their turn.
+ * No more than one object is in memory as JSON.
  *
  * Failure modes: a body that is no JSON (bad_json, with line and column); a number that no field
  * can hold, an unknown or missing field, a value that breaks its rule (bad_request as a rule, with
@@ -92,14 +91,12 @@ int param_take(struct param *field, const char *text, size_t len,
 int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
                 struct body_fault *ret_fault) MUST_CHECK;
 
-/* --- where a JSON value ends, before memory is spent on it ---
+/* --- where a JSON value ends ---
  *
  * The JSON library makes a tree of what it reads, 40 to 100 bytes for each byte of "[{},{},...". So
- * every text is measured first: how long, how many values, how deep. json_end() finds the end of
- * one value by its brackets and quotes and does not judge the text between them. Where the text is
- * JSON, the library ends at the same place; where it is not, the library finds the fault before
- * that. A value that breaks a bound (LIMIT_JSON_*) is found after at most LIMIT_JSON_BYTES, however
- * long the text is. */
+ * every value is measured first, by its brackets and quotes: how long, how many values, how deep.
+ * Where the text is JSON, the library ends at the same place; where it is not, it finds the fault
+ * before that. At most LIMIT_JSON_BYTES are looked at, however long the text is. */
 
 /* The first place at or after `at` that is no JSON white space; len if there is none. */
 size_t json_skip_space(const char *text, size_t len, size_t at);

@@ -21,18 +21,14 @@
 #define TOTAL "_total"
 #define REPLACEMENT "\xef\xbf\xbd"
 
-static bool is_total(const char *name)
+void expose_family(struct exposition *to, const char *name, const char *help)
 {
     size_t len = strlen(name);
 
-    return len > strlen(TOTAL) && strcmp(name + len - strlen(TOTAL), TOTAL) == 0;
-}
-
-void expose_family(struct exposition *to, const char *name, const char *help)
-{
     to->name = name;
     to->help = help;
-    to->kind = is_total(name) ? "counter" : "gauge";
+    to->is_total = len > strlen(TOTAL) && strcmp(name + len - strlen(TOTAL), TOTAL) == 0;
+    to->kind = to->is_total ? "counter" : "gauge";
 }
 
 /* Before the first sample of a metric, put its help and type. */
@@ -43,7 +39,7 @@ static void begin_family(struct exposition *to)
     if (to->help == NULL) {
         return;
     }
-    if (to->is_open && is_total(to->name)) { /* the family's name lacks it */
+    if (to->is_open && to->is_total) { /* the family's name lacks it */
         len -= strlen(TOTAL);
     }
     buf_printf(to->text, "# HELP %.*s %s\n# TYPE %.*s %s\n", (int)len, to->name, to->help, (int)len,
@@ -178,11 +174,7 @@ void expose_end(struct exposition *to)
     }
 }
 
-/* --- the node's part --- */
-
-#define MEMBER_BYTES 32 /* of a label with a member's id */
-
-/* --- from atomics --- */
+/* --- the node's part, from atomics --- */
 
 static void put_health(struct exposition *to, const struct id_health *health)
 {
@@ -314,25 +306,6 @@ static void put_consensus(struct exposition *to, const struct id_figures *now)
 
 enum member_metric { REACHABLE, VOTER, LAG, ROUND_TRIP, CLOCK, LEVEL, MEMBER_METRICS };
 
-/* A figure of a member, if it is known. */
-static void put_of_member(struct exposition *to, const char *label, enum member_metric metric,
-                          const struct id_figures *now, const struct id_member_figures *member)
-{
-    uint64_t last = now->last_index;
-
-    if (metric == REACHABLE || metric == VOTER) {
-        expose_sample(to, label, metric == VOTER ? member->voter : member->reachable);
-    } else if (metric == LAG && member->has_match) {
-        expose_sample(to, label, last > member->match_index ? last - member->match_index : 0);
-    } else if (metric == ROUND_TRIP && member->has_rtt) {
-        expose_us(to, label, member->rtt_us);
-    } else if (metric == CLOCK && member->has_clock) {
-        expose_ms(to, label, member->clock_off_ms);
-    } else if (metric == LEVEL && member->levels.max > 0) {
-        expose_sample(to, label, member->levels.max);
-    }
-}
-
 static void expose_members(struct exposition *to, const struct id_figures *now)
 {
     static const struct {
@@ -348,13 +321,27 @@ static void expose_members(struct exposition *to, const struct id_figures *now)
                    "How far the clock of the member is ahead of this node's; behind: negative."},
         [LEVEL] = {"leafd_member_level_able", "The newest level that the member speaks."},
     };
-    char label[MEMBER_BYTES];
+    uint64_t last = now->last_index;
+    char label[32];
 
     for (enum member_metric metric = 0; metric < MEMBER_METRICS; metric++) {
         expose_family(to, metrics[metric].name, metrics[metric].help);
-        for (size_t i = 0; i < now->member_count; i++) {
-            (void)snprintf(label, sizeof label, "member=\"%" PRIu64 "\"", now->members[i].id);
-            put_of_member(to, label, metric, now, &now->members[i]);
+        for (size_t i = 0; i < now->member_count; i++) { /* what is known */
+            const struct id_member_figures *member = &now->members[i];
+
+            (void)snprintf(label, sizeof label, "member=\"%" PRIu64 "\"", member->id);
+            if (metric == REACHABLE || metric == VOTER) {
+                expose_sample(to, label, metric == VOTER ? member->voter : member->reachable);
+            } else if (metric == LAG && member->has_match) {
+                expose_sample(to, label,
+                              last > member->match_index ? last - member->match_index : 0);
+            } else if (metric == ROUND_TRIP && member->has_rtt) {
+                expose_us(to, label, member->rtt_us);
+            } else if (metric == CLOCK && member->has_clock) {
+                expose_ms(to, label, member->clock_off_ms);
+            } else if (metric == LEVEL && member->levels.max > 0) {
+                expose_sample(to, label, member->levels.max);
+            }
         }
     }
     expose_family(to, "leafd_member_info", "1, with the version that a member registered.");
@@ -660,20 +647,6 @@ static void put_tls(struct exposition *to, const struct api *api)
     }
 }
 
-/* Of the settings, on SIGHUP. */
-static void put_reloads(struct exposition *to, const struct http_reloads *reloads)
-{
-    if (reloads == NULL) {
-        return;
-    }
-    expose_family(to, "leafd_reloads_total", "How often the settings were read again.");
-    expose_of(to, "result", "done", id_count_of(&reloads->done));
-    expose_of(to, "result", "refused", id_count_of(&reloads->refused));
-    expose_family(to, "leafd_reload_timestamp_seconds",
-                  "Unix time of the last reload that was done; 0: none yet.");
-    expose_ms(to, "", (int64_t)id_count_of(&reloads->done_ms));
-}
-
 /* How long arrivals had to wait for a loop; also without the time of the machine's other work. */
 static void put_stalls(struct exposition *to, const struct api_loop *at)
 {
@@ -697,11 +670,11 @@ static void put_stalls(struct exposition *to, const struct api_loop *at)
                 (void)snprintf(label, sizeof label, "loop=\"http-%u\"", i - 1);
             }
             if (k == 0) {
-                expose_ms(to, label, (int64_t)stall_longest_ms(stall));
+                expose_ms(to, label, (int64_t)stall->longest_ms);
             } else if (k == 1) {
                 expose_ms(to, label, (int64_t)stall_minute_ms(stall, now_ms));
             } else {
-                expose_us(to, label, stall_busiest_us(stall));
+                expose_us(to, label, stall->busiest_us);
             }
         }
     }
@@ -711,6 +684,7 @@ int handle_metrics(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
     const struct api *api = loop->api;
+    const struct http_reloads *reloads = api->build->reloads;
     const struct parser_field *accept = &conn->parser.head.accept;
     bool is_open =
         accept->count == 1 && header_wants_openmetrics(conn_at(conn, accept->at), accept->len);
@@ -744,7 +718,14 @@ int handle_metrics(struct conn *conn)
         expose_busiest_tags(&to, now, api->auth != NULL ? gate_identity(conn) : NULL);
     }
     metrics_process_put(&to);
-    put_reloads(&to, api->build->reloads);
+    if (reloads != NULL) {
+        expose_family(&to, "leafd_reloads_total", "How often the settings were read again.");
+        expose_of(&to, "result", "done", id_count_of(&reloads->done));
+        expose_of(&to, "result", "refused", id_count_of(&reloads->refused));
+        expose_family(&to, "leafd_reload_timestamp_seconds",
+                      "Unix time of the last reload that was done; 0: none yet.");
+        expose_ms(&to, "", (int64_t)id_count_of(&reloads->done_ms));
+    }
     put_stalls(&to, loop);
     expose_family(&to, "leafd_build_info", "1, with what this binary is.");
     expose_label(&labels, "version", api->build->version, strlen(api->build->version));

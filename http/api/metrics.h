@@ -21,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/auth/tokens.h"
 #include "http/server/meter.h"
 #include "src/base/buf.h"
 #include "src/base/stats.h"
@@ -39,6 +38,7 @@ struct exposition {
     const char *name;
     const char *help; /* NULL: it has had a sample */
     const char *kind; /* static */
+    bool is_total;    /* the name ends in "_total" */
 };
 
 /* Begin a metric: a counter if its name ends in "_total", a histogram if it gets one, else a gauge.

@@ -374,17 +374,6 @@ struct call *call_new_strict(struct api_loop *loop,
     return call;
 }
 
-void call_free_kept(struct api_loop *loop)
-{
-    struct call *call;
-
-    while ((call = SLIST_FIRST(&loop->kept)) != NULL) {
-        SLIST_REMOVE_HEAD(&loop->kept, kept);
-        call_free(call);
-    }
-    loop->kept_count = 0;
-}
-
 struct call *call_new(unsigned kind, int (*finish)(struct conn *conn, struct call *call))
 {
     struct call *call = MUST_HAVE(calloc(1, sizeof *call));
@@ -406,7 +395,7 @@ struct call *call_new(unsigned kind, int (*finish)(struct conn *conn, struct cal
     return call;
 }
 
-static void call_hand_over(struct api_loop *loop, struct call *call, uint32_t wait_ms)
+void call_submit_alone(struct api_loop *loop, struct call *call, uint32_t wait_ms)
 {
     struct id_backend *backend = loop->backend;
 
@@ -420,13 +409,8 @@ static void call_hand_over(struct api_loop *loop, struct call *call, uint32_t wa
 int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms)
 {
     conn_wait(conn, &call->wait, TIMER_NEVER);
-    call_hand_over(api_loop(conn), call, wait_ms);
+    call_submit_alone(api_loop(conn), call, wait_ms);
     return ANSWERED;
-}
-
-void call_submit_alone(struct api_loop *loop, struct call *call)
-{
-    call_hand_over(loop, call, loop->api->settings->default_timeout_ms);
 }
 
 int call_submit(struct conn *conn, struct call *call)

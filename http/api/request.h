@@ -2,16 +2,13 @@
  * request.h - what handlers share: the api and its part in each HTTP loop, the routes, who may use
  * them, claims of ids; reading a request, asking the cluster, and answering.
  *
- * A claim of ids under way has the request, the ids claimed so far, and the claims that wait for
- * more. It is normally on its handler's stack; one that asks the cluster is kept in a struct call.
- * Functions on claims: ids.h. Claims that wait for snowflake ids, which only time brings, have no
- * tag (NULL). Each waits for the clock of its own layout; the steps of these clocks differ.
+ * A claim of ids under way (functions: ids.h) is normally on its handler's stack; one that asks the
+ * cluster is kept in a struct call. Claims of snowflake ids, which only time brings, have no tag
+ * (NULL). Each waits for the clock of its own layout; the steps of these clocks differ.
  *
- * A route says which requests it takes, from which clients, at which listener, and which function
- * serves it. The table of routes is in api.c. A handler is called when its request is complete. It
- * returns the status of its reply, whose JSON it has put into reply_begin(); or an ERR_*, which
- * reply_err() answers; or ANSWERED, if it has replied itself or the request waits: parked for ids,
- * or for an answer of the cluster. A function that reads input returns false when the input is
+ * A handler is called when its request is complete. It returns the status of its reply, whose JSON
+ * it has put into reply_begin(); or an ERR_*, which reply_err() answers; or ANSWERED, if it has
+ * replied itself or the request waits. A function that reads input returns false when the input is
  * wrong and the error is answered.
  *
  * The happy path of asking: call_new(), fill the payload, call_submit(): the connection waits. The
@@ -19,8 +16,8 @@
  * `finish` gives the reply, as a handler does.
  *
  * Failure modes: an error of the backend is answered as reply_err() does, unless the call sets
- * sees_errors. If the connection closes meanwhile, the answer is dropped when it arrives. If the
- * loop stops meanwhile, late answers are freed.
+ * sees_errors. If the connection closes meanwhile, the answer is dropped when it arrives; if the
+ * loop stops, late answers are freed.
  *
  * Threads: a loop's part, its claims and its handlers belong to its thread, except the counts,
  * which any thread may read; the backend's done: any. Routes and the description of the process are
@@ -38,14 +35,11 @@
 
 #include "http/api/json.h"
 #include "http/auth/tokens.h"
-#include "http/proto/head.h"
 #include "http/server/conn.h"
 #include "http/server/loop.h"
 #include "src/base/container.h"
-#include "src/base/crypto.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
-#include "src/base/zone.h"
 #include "src/id/alloc/id_table.h"
 #include "src/id/alloc/segment.h"
 #include "src/id/backend/id_backend.h"
@@ -58,20 +52,22 @@
 #define ID_TEXT_BYTES_MAX SHAPE_ID_BYTES_MAX
 _Static_assert(LONG_ID_BYTES_MAX <= ID_TEXT_BYTES_MAX, "the longest of both");
 
-/* How ids that are not consecutive decimal numbers are written: those of a tag with a shape
- * (src/id/codec/shape.h), snowflake ids of 128 bits (src/id/codec/snowflake_layout.h), or those of
- * a layout whose worker id is last (src/id/codec/snowflake_layout.h). All zero: decimal numbers. */
+/* How the ids of a claim are written (src/id/codec/shape.h, snowflake_layout.h). All zero: as
+ * decimal numbers. */
 struct id_text {
-    enum id_form form;
-    const struct shape *shape; /* of the tag, kept by the table; NULL: none */
-    /* The layout whose plain forms the ranges have; valid as long as the backend. NULL: none. */
-    const struct named_layout *layout;
+    enum {
+        ID_TEXT_NUMBER,
+        ID_TEXT_SHAPE,  /* by a tag's shape */
+        ID_TEXT_LONG,   /* snowflake ids of 128 bits: `form` */
+        ID_TEXT_LAYOUT, /* of a layout whose worker id is last: numbers that do not follow */
+    } kind;
+    union {
+        enum id_form form;
+        const struct shape *shape; /* kept by the table */
+        /* Whose plain forms the ranges have; valid as long as the backend. */
+        const struct named_layout *layout;
+    };
 };
-
-static inline bool id_text_is_number(const struct id_text *text)
-{
-    return text->form == ID_FORM_NUMBER && text->shape == NULL && text->layout == NULL;
-}
 
 /* ID_FORMAT_OTHER: of another protocol, by id_claim.answer. */
 enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON, ID_FORMAT_OTHER };
@@ -94,7 +90,6 @@ struct id_claim {
     bool by_step;     /* as many as the tag's step, looked up with the tag */
     bool stepped;     /* the client reads ranges with an increment */
     bool consecutive; /* only consecutive numbers answer it */
-    bool plain;       /* the path has the name unencoded */
     bool opened;      /* the cluster was asked about the tag once */
     bool judged;      /* by the leader's row, as the tag seemed deleted, or too few left */
     bool reopened;    /* neither log nor leader has ids of it after all: the cluster was asked */
@@ -117,8 +112,10 @@ struct id_claim {
 
 struct api_loop;
 
-/* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. */
-size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, char *at);
+/* The text of one id; its bytes, at most ID_TEXT_BYTES_MAX. rekey: the id before was of another
+ * reply, or of another key of the shape. */
+size_t id_text_put(struct api_loop *loop, const struct id_text *text, uint64_t id, bool rekey,
+                   char *at);
 
 /* The number of lines made at once. */
 uint32_t id_text_lines(const struct id_text *text);
@@ -142,6 +139,9 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
 
 /* --- those that wait --- */
 
+/* Answer a claim whose deadline has come. Returns ANSWERED. */
+typedef int claim_late(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
+
 /* Made when a claim parks; freed when it is answered or its connection closes. */
 struct waiter {
     struct http_wait wait;
@@ -152,6 +152,7 @@ struct waiter {
     uint64_t seq;       /* order of arrival on this loop */
     uint64_t demand;    /* its part of tag->demand */
     bool parked;
+    claim_late *late;
     struct id_claim claim;
 };
 
@@ -418,10 +419,9 @@ int handle_version(struct conn *conn);
 int handle_page(struct conn *conn);
 int handle_openapi(struct conn *conn);
 
-/* The machine-readable description of all routes, an OpenAPI 3.1 document: openapi.json beside this
- * file, put into the binary as it is, without a NUL at its end. tests/test_api.c holds it against
- * the table of routes, cluster-tests/test_openapi.py its options, bounds and schemas against what a
- * node answers. */
+/* openapi.json beside this file, which describes all routes, without a NUL at its end.
+ * tests/test_api.c holds it against the table of routes, cluster-tests/test_openapi.py against what
+ * a node answers. */
 const char *openapi_text(size_t *ret_len);
 
 /* audited.c */
@@ -438,21 +438,15 @@ int handle_metrics(struct conn *conn);
 /*
  * --- the gate: is a request allowed, at this listener, from this client?
  *
- * The happy path: gate_admit() judges a head once, when it is read, and keeps the verdict with the
- * request; a head that repeats it has the same verdict. The path of an id costs two loads: the
- * verdict, and whether the tokens were reread (gate_look()). If they were, the first request that a
- * loop sees makes the loop judge all its connections anew.
- *
- * A cut (struct client_cut) is looked up with the client's identity, and again when the cuts
- * change. A head that met a cut is judged each time, since the cut ends by itself.
- *
- * Failure modes: every refusal is answered by deny() (audited.h). An api without struct auth
- * (tests) refuses nothing.
+ * gate_admit() judges a head once, when it is read, and keeps the verdict with the request; a head
+ * that repeats it has the same verdict. The path of an id costs two loads: the verdict, and whether
+ * the tokens were reread (gate_look()): then the loop judges all its connections anew. A head that
+ * met a cut is judged each time, since the cut ends by itself. Every refusal is answered by deny()
+ * (audited.h). An api without struct auth (tests) refuses nothing.
  */
 
-/* The client's identity, given once for all requests of a connection of a protocol other than HTTP.
- * The protocol's own data of a connection begins with it (conn->caller). In HTTP conn->caller is
- * NULL: each request names its client. */
+/* The client's identity of a protocol other than HTTP, for a whole connection, whose data of that
+ * protocol begins with it (conn->caller; in HTTP NULL: each request names its client). */
 struct caller {
     bool has_token;
     struct token_hash token; /* looked up again after the tokens were reread */
@@ -624,7 +618,7 @@ struct call {
     struct call *next; /* submitted after it; owned until then. NULL: none */
     uint32_t wait_ms;  /* of such a one: for its answer */
     bool sees_errors;  /* finish is called for every status, else for 0 */
-    int done;          /* of a change of a worker id: the reply's status on success */
+    int done; /* of a change of a worker id: the reply's status on success; of a backup: 1: begun */
     const struct layout_words *named; /* of an acquire: the named layout; NULL: none */
     union {
         struct id_claim claim;      /* of a request for ids */
@@ -657,14 +651,10 @@ struct call {
 /* A call whose finish is called on the loop's thread unless the connection closes. */
 struct call *call_new(unsigned kind, int (*finish)(struct conn *conn, struct call *call));
 
-/* The same for strict ids, with the memory of a finished call if the loop has kept one. Allocating
- * a call, its payload, reply and post to the raft loop is a third of an HTTP loop's work for a
- * strict id. */
+/* The same for strict ids, with the memory of a finished call if the loop has kept one: to allocate
+ * one is a third of an HTTP loop's work for a strict id. */
 struct call *call_new_strict(struct api_loop *loop,
                              int (*finish)(struct conn *conn, struct call *call));
-
-/* Free the calls that the loop has kept. Call at the loop's end. */
-void call_free_kept(struct api_loop *loop);
 
 /* Of a change whose answer is only a status: that status, or ERR_BAD_MESSAGE. */
 int call_status(const struct call *call);
@@ -679,7 +669,7 @@ int call_submit(struct conn *conn, struct call *call);
 /* The same, for this time. */
 int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms);
 
-/* Submit for no connection: the answer is dropped. */
-void call_submit_alone(struct api_loop *loop, struct call *call);
+/* The same for no connection: `gone` gets the answer. */
+void call_submit_alone(struct api_loop *loop, struct call *call, uint32_t wait_ms);
 
 #endif

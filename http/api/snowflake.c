@@ -144,12 +144,6 @@ HOT static unsigned sequence_bits(const struct snowflake *snowflake, const struc
                                  : snowflake->layout.sequence_bits;
 }
 
-/* The most that a reply can hold: full units of time of one worker id. */
-HOT static uint64_t count_max(const struct snowflake *snowflake, const struct id_claim *claim)
-{
-    return (uint64_t)LIMIT_RANGES_PER_REPLY << sequence_bits(snowflake, claim);
-}
-
 /* Does the layout allow the claim? 0, ERR_TOO_LARGE or ERR_NOT_CONTIGUOUS. 0 while the cluster's
  * own layout is not known. */
 HOT static int claim_check(const struct snowflake *snowflake, const struct id_claim *claim)
@@ -157,20 +151,14 @@ HOT static int claim_check(const struct snowflake *snowflake, const struct id_cl
     if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
         return 0;
     }
-    if (claim->count > count_max(snowflake, claim)) {
+    /* A reply holds full units of time of one worker id. */
+    if (claim->count > (uint64_t)LIMIT_RANGES_PER_REPLY << sequence_bits(snowflake, claim)) {
         return ERR_TOO_LARGE;
     }
     if (claim->contiguous && claim->count > 1u << sequence_bits(snowflake, claim)) {
         return ERR_NOT_CONTIGUOUS;
     }
     return 0;
-}
-
-static __attribute__((noinline)) int claim_named(struct api_loop *loop, struct id_claim *claim,
-                                                 struct segment_range *ret_range, bool *ret_notify)
-{
-    return snowflake_named_claim(loop->backend->snowflake, claim->layout, loop->index, claim->left,
-                                 prng_next(&loop->prng), ret_range, ret_notify);
 }
 
 /* This node has no worker id. Is there none for it, rather than one being acquired? */
@@ -192,9 +180,11 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
     ASSERT(claim->left > 0);
     while (rv == 0 && claim->left > 0) {
         id_claim_make_room(claim);
-        rv = claim->layout != NULL ? claim_named(loop, claim, &range, &notify)
-                                   : snowflake_claim(backend->snowflake, loop->index, claim->left,
-                                                     prng_next(&loop->prng), &range, &notify);
+        rv = claim->layout != NULL
+                 ? snowflake_named_claim(backend->snowflake, claim->layout, loop->index,
+                                         claim->left, prng_next(&loop->prng), &range, &notify)
+                 : snowflake_claim(backend->snowflake, loop->index, claim->left,
+                                   prng_next(&loop->prng), &range, &notify);
         if (notify) {
             backend->ops->notify(backend);
         }
@@ -212,52 +202,36 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
     return rv;
 }
 
-/* "layout sonyflake", or "this cluster's layout". */
-static const char *layout_text(const struct id_claim *claim, char *text, size_t size)
-{
-    if (claim->layout == NULL) {
-        return "this cluster's layout";
-    }
-    (void)snprintf(text, size, "layout %s", claim->layout->row.name);
-    return text;
-}
-
-/* Answer errors that only a named layout has, or has in other words. False: not such an error. */
-static bool snowflake_answer_named(struct conn *conn, const struct id_claim *claim, int rv)
-{
-    const struct layout_row *row = claim->layout != NULL ? &claim->layout->row : NULL;
-
-    if (row != NULL && rv == ERR_NOT_FOUND) {
-        (void)reply_error(conn, 404, "unknown_layout", "layout %s was deleted", row->name);
-    } else if (row != NULL && rv == ERR_CONFLICT) {
-        (void)reply_error(conn, 409, "no_worker_id",
-                          "none of this node's worker ids fits the %u worker bits of layout %s, "
-                          "which end at %u; GET /api/workers shows who holds which",
-                          row->layout.bits.worker_bits, row->name,
-                          (1u << row->layout.bits.worker_bits) - 1);
-    } else if (row != NULL && rv == ERR_EPOCH_EXHAUSTED) {
-        (void)reply_error(conn, 507, err_code(rv),
-                          "the time of layout %s is over: its last millisecond was %llu (%s)",
-                          row->name, ull(named_layout_last_ms(&row->layout)),
-                          TEXT_TIME(named_layout_last_ms(&row->layout)));
-    } else {
-        return false;
-    }
-    return true;
-}
-
 /* Answer a claim that is complete or refused. */
 HOT static int snowflake_answer(struct conn *conn, const struct id_claim *claim, int rv)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
+    const struct layout_row *row = claim->layout != NULL ? &claim->layout->row : NULL;
     char text[REFUSAL_TEXT_BYTES];
-    char layout[LIMIT_LAYOUT_NAME_BYTES + sizeof "layout "];
+    char layout[LIMIT_LAYOUT_NAME_BYTES + sizeof "layout "] = "this cluster's layout";
 
     if (rv == 0) {
         return ids_answer(conn, claim, NULL);
     }
-    if (snowflake_answer_named(conn, claim, rv)) {
-        return ANSWERED;
+    if (row != NULL) {
+        (void)snprintf(layout, sizeof layout, "layout %s", row->name);
+    }
+    switch (row != NULL ? rv : 0) { /* errors of a named layout alone, or in other words */
+    case ERR_NOT_FOUND:
+        return reply_error(conn, 404, "unknown_layout", "%s was deleted", layout);
+    case ERR_CONFLICT:
+        return reply_error(conn, 409, "no_worker_id",
+                           "none of this node's worker ids fits the %u worker bits of %s, which "
+                           "end at %u; GET /api/workers shows who holds which",
+                           row->layout.bits.worker_bits, layout,
+                           (1u << row->layout.bits.worker_bits) - 1);
+    case ERR_EPOCH_EXHAUSTED:
+        return reply_error(conn, 507, err_code(rv),
+                           "the time of %s is over: its last millisecond was %llu (%s)", layout,
+                           ull(named_layout_last_ms(&row->layout)),
+                           TEXT_TIME(named_layout_last_ms(&row->layout)));
+    default:
+        break;
     }
     switch (rv) {
     case ERR_TOO_LARGE:
@@ -265,15 +239,14 @@ HOT static int snowflake_answer(struct conn *conn, const struct id_claim *claim,
             conn, 400, "bad_count",
             "count=%u is more than the %llu ids of %d %s, which is the most that one reply holds "
             "in %s",
-            claim->count, ull(count_max(backend->snowflake, claim)), LIMIT_RANGES_PER_REPLY,
-            claim->layout != NULL ? "units of time" : "milliseconds",
-            layout_text(claim, layout, sizeof layout));
+            claim->count,
+            ull((uint64_t)LIMIT_RANGES_PER_REPLY << sequence_bits(backend->snowflake, claim)),
+            LIMIT_RANGES_PER_REPLY, row != NULL ? "units of time" : "milliseconds", layout);
     case ERR_NOT_CONTIGUOUS:
         return reply_error(conn, 409, "not_contiguous",
                            "count=%u does not fit one %s, which has %u ids in %s", claim->count,
-                           claim->layout != NULL ? "unit of time" : "millisecond",
-                           1u << sequence_bits(backend->snowflake, claim),
-                           layout_text(claim, layout, sizeof layout));
+                           row != NULL ? "unit of time" : "millisecond",
+                           1u << sequence_bits(backend->snowflake, claim), layout);
     case ERR_CLOCK_BACKWARDS:
     case ERR_CLOCK_SKEW:
     case ERR_WINDOW_EXPIRED:
@@ -291,11 +264,12 @@ HOT static int snowflake_answer(struct conn *conn, const struct id_claim *claim,
     }
 }
 
-static int snowflake_answer_timeout(struct conn *conn, const struct id_claim *claim)
+static int snowflake_late(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
     bool has_none = atomic_load(&backend->snowflake->slot_count) == 0;
 
+    ASSERT(tag == NULL);
     if (no_worker_id(backend->health)) {
         return snowflake_answer(conn, claim, ERR_NO_WORKER_ID);
     }
@@ -309,61 +283,39 @@ static int snowflake_answer_timeout(struct conn *conn, const struct id_claim *cl
                        claim->left, claim->count, claim->timeout_ms);
 }
 
-/* The connection goes away; ids that the clock brings are not counted as burnt. */
-static void snowflake_cancel(struct http_wait *wait)
-{
-    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
-
-    waiters_remove(&waiter->loop->waiters, waiter);
-    free(waiter);
-}
-
-static void snowflake_expire(struct http_wait *wait)
-{
-    struct waiter *waiter = CONTAINER(wait, struct waiter, wait);
-
-    snowflake_answer_timeout(parked_resume(waiter), &waiter->claim);
-    free(waiter);
-}
-
-/* The parked ones try again in a millisecond. */
-static void snowflake_retry_arm(struct api_loop *loop)
-{
-    timer_arm_by(&loop->conns->timers, &loop->snowflake_retry, uv_now(loop->conns->uv) + RETRY_MS);
-}
-
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
 {
     struct api_loop *loop = CONTAINER(timer, struct api_loop, snowflake_retry);
-    struct waiter *waiter = waiters_of_clock(&loop->waiters, NULL, false);
-    const struct layout_words *layout = NULL;
+    const void *clock = NULL;
+    uint64_t seq = 0;
+    struct waiter *waiter;
 
-    (void)now_ms;
-    while (waiter != NULL || (waiter = waiters_of_clock(&loop->waiters, layout, true)) != NULL) {
+    while ((waiter = waiters_find(&loop->waiters, NULL, clock, seq)) != NULL) {
         int rv = claim_take(loop, &waiter->claim);
 
-        layout = waiter->claim.layout;
+        clock = waiter->clock;
+        seq = 0;
         if (rv == ERR_EMPTY) {
-            snowflake_retry_arm(loop);
-            waiter = NULL; /* claims of another layout do not wait for this one's clock */
+            timer_arm_by(&loop->conns->timers, timer, now_ms + RETRY_MS);
+            seq = UINT64_MAX; /* claims of another layout do not wait for this one's clock */
             continue;
         }
         snowflake_answer(parked_resume(waiter), &waiter->claim, rv);
         free(waiter);
-        waiter = waiters_of_clock(&loop->waiters, layout, false);
     }
 }
 
 HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
 {
     struct api_loop *loop = api_loop(conn);
+    const struct waiter *first =
+        loop->waiters.count > 0 ? waiters_find(&loop->waiters, NULL, claim->layout, 0) : NULL;
     int rv;
 
     if (loop->backend->snowflake == NULL) {
         return snowflake_answer(conn, claim, ERR_DISABLED);
     }
-    /* Parked claims come first. */
-    if (waiters_of_clock(&loop->waiters, claim->layout, false) != NULL) {
+    if (first != NULL && first->clock == claim->layout) { /* parked claims come first */
         rv = claim_check(loop->backend->snowflake, claim);
         rv = rv == 0 ? ERR_EMPTY : rv;
     } else {
@@ -372,24 +324,23 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
     if (rv != ERR_EMPTY) {
         return snowflake_answer(conn, claim, rv);
     }
-    /* As for segments: a client that closed its side may be gone. */
-    if (conn->wire.ended || claim->deadline_ms <= uv_now(loop->conns->uv)) {
-        return snowflake_answer_timeout(conn, claim);
-    }
-    if (parked_begin(conn, claim, NULL, snowflake_cancel, snowflake_expire)) {
-        snowflake_retry_arm(loop);
+    if (parked_begin(conn, claim, NULL, snowflake_late)) {
+        timer_arm_by(&loop->conns->timers, &loop->snowflake_retry,
+                     uv_now(loop->conns->uv) + RETRY_MS);
     }
     return ANSWERED;
 }
 
 HOT int handle_snowflake_get(struct conn *conn)
 {
+    struct request *request = &conn->request;
     struct id_claim claim;
 
     if (!ids_read(conn, &claim, true)) {
         return ANSWERED;
     }
-    conn->request.known = claim.plain ? conn : NULL; /* for a repeated head: the key is a name */
+    /* For a repeated head: the key is only a name. */
+    request->known = claim.name_len == request->name_len ? conn : NULL;
     if (claim.keyed) {
         return reply_error(
             conn, 400, "bad_key",
@@ -491,39 +442,6 @@ static int layout_put_cb(struct conn *conn, struct call *call)
 
 enum put_field { PRESET, UNIT, EPOCH, TIME_BITS, WORKER_BITS, SEQUENCE_BITS, ORDER, FIELD_COUNT };
 
-/* The given fields override the preset's. False: answered. */
-static bool read_layout(struct conn *conn, const struct param fields[FIELD_COUNT],
-                        struct named_layout *layout)
-{
-    const char *why;
-
-    *layout = (struct named_layout){.unit_ms = 1};
-    if (fields[PRESET].present &&
-        !named_layout_preset(fields[PRESET].text, fields[PRESET].len, layout)) {
-        return reply_error(conn, 400, "bad_request",
-                           "preset=%s is not leaf, js53, twitter, discord, sonyflake or baidu",
-                           TEXT_SHOWN(fields[PRESET].text, fields[PRESET].len, BODY_SHOWN_BYTES));
-    }
-    for (unsigned i = EPOCH; i <= SEQUENCE_BITS && !fields[PRESET].present; i++) {
-        if (!fields[i].present) {
-            return reply_error(conn, 400, "bad_request", "%s is missing, and so is a preset",
-                               fields[i].name);
-        }
-    }
-#define GIVEN(field, member) (fields[field].present ? fields[field].number : (member))
-    layout->unit_ms = (uint16_t)GIVEN(UNIT, layout->unit_ms);
-    layout->bits.epoch_ms = GIVEN(EPOCH, layout->bits.epoch_ms);
-    layout->bits.time_bits = (uint8_t)GIVEN(TIME_BITS, layout->bits.time_bits);
-    layout->bits.worker_bits = (uint8_t)GIVEN(WORKER_BITS, layout->bits.worker_bits);
-    layout->bits.sequence_bits = (uint8_t)GIVEN(SEQUENCE_BITS, layout->bits.sequence_bits);
-    layout->order = (uint8_t)GIVEN(ORDER, layout->order);
-#undef GIVEN
-    if (named_layout_check(layout, clock_wall_ms(api_loop(conn)->backend->clock), &why) != 0) {
-        return reply_error(conn, 400, "bad_request", "%s", why);
-    }
-    return true;
-}
-
 int handle_layout_put(struct conn *conn)
 {
     struct param fields[FIELD_COUNT] = {
@@ -538,15 +456,41 @@ int handle_layout_put(struct conn *conn)
                    .words = layout_orders,
                    .rule = "is not time-worker-sequence or time-sequence-worker"},
     };
-    struct layout_row row = {.created_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
+    const struct param *preset = &fields[PRESET];
+    struct layout_row row = {.created_ms = clock_wall_ms(api_loop(conn)->backend->clock),
+                             .layout.unit_ms = 1};
+    struct named_layout *layout = &row.layout;
     struct call *call;
+    const char *why;
     size_t len;
     const char *name = layout_path_name(conn, &len);
 
     if (name == NULL || !request_options(conn, NULL, 0) ||
-        !request_body(conn, "a layout's fields", "{}", fields, COUNT_OF(fields)) ||
-        !read_layout(conn, fields, &row.layout)) {
+        !request_body(conn, "a layout's fields", "{}", fields, COUNT_OF(fields))) {
         return ANSWERED;
+    }
+    if (preset->present && !named_layout_preset(preset->text, preset->len, layout)) {
+        return reply_error(conn, 400, "bad_request",
+                           "preset=%s is not leaf, js53, twitter, discord, sonyflake or baidu",
+                           TEXT_SHOWN(preset->text, preset->len, BODY_SHOWN_BYTES));
+    }
+    for (unsigned i = EPOCH; i <= SEQUENCE_BITS && !preset->present; i++) {
+        if (!fields[i].present) {
+            return reply_error(conn, 400, "bad_request", "%s is missing, and so is a preset",
+                               fields[i].name);
+        }
+    }
+    /* The given fields override the preset's. */
+#define GIVEN(field, member) (fields[field].present ? fields[field].number : (member))
+    layout->unit_ms = (uint16_t)GIVEN(UNIT, layout->unit_ms);
+    layout->bits.epoch_ms = GIVEN(EPOCH, layout->bits.epoch_ms);
+    layout->bits.time_bits = (uint8_t)GIVEN(TIME_BITS, layout->bits.time_bits);
+    layout->bits.worker_bits = (uint8_t)GIVEN(WORKER_BITS, layout->bits.worker_bits);
+    layout->bits.sequence_bits = (uint8_t)GIVEN(SEQUENCE_BITS, layout->bits.sequence_bits);
+    layout->order = (uint8_t)GIVEN(ORDER, layout->order);
+#undef GIVEN
+    if (named_layout_check(layout, row.created_ms, &why) != 0) {
+        return reply_error(conn, 400, "bad_request", "%s", why);
     }
     memcpy(row.name, name, len);
     row.name_len = (uint16_t)len;
@@ -720,13 +664,22 @@ int handle_snowflake_at(struct conn *conn)
 
 /* --- texts of tags with a shape --- */
 
-/* The id of the text by the row's shape; the status of the reply. */
-static int decode_by(struct conn *conn, const struct tag_row *row, const char *text, size_t len)
+/* The id of the text by the row's shape. */
+static int decode_cb(struct conn *conn, struct call *call)
 {
+    const struct buf *reply = &call->request.reply;
+    const char *text = call->decode.text;
+    size_t len = call->decode.len;
+    const struct tag_row *row;
+    TAG_ROWS_LOCAL(rows);
     struct buf *json;
     struct shape shape;
     uint64_t id = 0;
 
+    if (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1) {
+        return ERR_BAD_MESSAGE;
+    }
+    row = &rows.rows[0];
     if (row->shape_len == 0) {
         return reply_error(conn, 409, "no_shape", "tag %s has no shape: its ids are numbers",
                            TEXT_SHOWN(row->name, row->name_len, SHOWN_BYTES));
@@ -744,17 +697,6 @@ static int decode_by(struct conn *conn, const struct tag_row *row, const char *t
     buf_printf(json, ",\"id\":\"%llu\",\"granted\":%s}", ull(id),
                id < row->max_id ? "true" : "false");
     return 200;
-}
-
-static int decode_cb(struct conn *conn, struct call *call)
-{
-    const struct buf *reply = &call->request.reply;
-    TAG_ROWS_LOCAL(rows);
-
-    if (tag_rows_decode(reply->data, reply->len, &rows) != 0 || rows.count != 1) {
-        return ERR_BAD_MESSAGE;
-    }
-    return decode_by(conn, &rows.rows[0], call->decode.text, call->decode.len);
 }
 
 int handle_segment_decode(struct conn *conn)
@@ -781,24 +723,6 @@ int handle_segment_decode(struct conn *conn)
 
 /* --- snowflake ids, as Leaf does --- */
 
-/* As Java's Long.parseLong: an optional sign and digits, in range. */
-static bool parse_signed(const char *text, size_t len, int64_t *ret_value)
-{
-    bool negative = len > 0 && text[0] == '-';
-    size_t at = len > 0 && (text[0] == '-' || text[0] == '+') ? 1 : 0;
-    uint64_t max = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
-    uint64_t value;
-
-    while (at + 1 < len && text[at] == '0') {
-        at++;
-    }
-    if (text_parse_decimal(text + at, len - at, 0, max, &value) != 0) {
-        return false;
-    }
-    *ret_value = (int64_t)(negative ? 0 - value : value);
-    return true;
-}
-
 int handle_leaf_decode(struct conn *conn)
 {
     static const struct snowflake_layout leaf = SNOWFLAKE_LEAF_LAYOUT;
@@ -807,6 +731,10 @@ int handle_leaf_decode(struct conn *conn)
     struct snowflake_parts parts;
     char local[TEXT_TIME_BYTES];
     int64_t fraction_ms;
+    const char *text;
+    bool is_negative;
+    uint64_t value;
+    size_t at = 0;
     time_t seconds;
     struct tm tm;
     int64_t ms;
@@ -818,10 +746,19 @@ int handle_leaf_decode(struct conn *conn)
     if (!options[0].present) {
         return reply_error(conn, 400, "bad_request", "the option snowflakeId is missing");
     }
-    if (!parse_signed(options[0].text, options[0].len, &id)) {
+    /* As Java's Long.parseLong: an optional sign and digits, in range. */
+    text = options[0].text;
+    is_negative = options[0].len > 0 && text[0] == '-';
+    at += is_negative || (options[0].len > 0 && text[0] == '+');
+    while (at + 1 < options[0].len && text[at] == '0') {
+        at++;
+    }
+    if (text_parse_decimal(text + at, options[0].len - at, 0, (uint64_t)INT64_MAX + is_negative,
+                           &value) != 0) {
         buf_printf(json, "{\"errorMsg\":\"snowflake Id反解析发生异常!\"}");
         return 200;
     }
+    id = (int64_t)(is_negative ? 0 - value : value);
     parts = snowflake_decode(&leaf, (uint64_t)id);
     /* The time has the sign: the shift is arithmetic, as Java's. Negative ids give times before the
      * epoch, back to 1941. */

@@ -8,17 +8,13 @@
  * When a millisecond has too few ids, those it has are taken and kept, and the request parks with a
  * deadline. No event could wake it: new ids come only with time, or when the raft loop extends the
  * mark. So the loop's timer lets parked requests try again each millisecond, oldest first, for each
- * layout separately. When a reply has no room for one more range, its shortest range is given up.
- * So a request can get the most that the layout allows, though others claim from the same
+ * layout separately. When a reply has no room for one more range, its shortest range is given up:
+ * a request can get the most that the layout allows, though others claim from the same
  * milliseconds.
  *
- * Layouts. A PUT names a preset, or gives all fields. It is checked here, proposed, and answered
- * once it is in the log. Reading shows what this node has applied and asks no other node.
- *
- * Decoding. Snowflake ids: /api/snowflake/decode/{id} by the cluster's layout, or a named one, also
- * as UUIDs and ULIDs; and /decodeSnowflakeId, as in Leaf, by Leaf's layout. Texts of a tag with a
- * shape: GET /api/segment/decode/{tag}, by the cluster's row. The reverse, the smallest id of a
- * time: /api/snowflake/at.
+ * A layout's PUT is checked here, proposed, and answered once it is in the log. Layouts are read,
+ * and snowflake ids decoded, by what this node has applied; texts of a tag with a shape by the
+ * cluster's row; /decodeSnowflakeId, as in Leaf, by Leaf's layout.
  *
  * Failure modes: forbidden by the rules 400 and 409; an unusable clock or window 503 at once; the
  * deadline 503; the layout's end 507. Ids claimed for a request that then fails are burnt. A

@@ -5,18 +5,15 @@
  *
  * The happy path of a look: api_watch() starts it, on the loop of the operators' listener. Each
  * look asks the raft loop for the cluster's status. The answer, HTTP's counters and the health are
- * judged (http/watch) and, if there are viewers, made into one picture for all of them. Each loop
- * with viewers gets the picture and appends the same bytes to each of its streams of Server-Sent
- * Events: nothing is made per viewer. GET /api/status makes the same picture of a fresh status.
- *
- * GET /api/nodes, which clients request every few seconds, is made once a look, for all of them.
+ * judged (http/watch) and, if there are viewers, made into one picture, also that of GET
+ * /api/status. Each loop with viewers appends a copy of the same bytes to each of its streams of
+ * Server-Sent Events: nothing is made per viewer. GET /api/nodes, which clients request every few
+ * seconds, is made once a look, for all of them.
  *
  * /livez, /readyz and /version are answered from atomics, without asking another thread. Ready
  * means that this node can hand out ids: it has its state, is not stopping, and either holds
- * segments or can have them granted. A nearly full disk does not make a node unready while it holds
- * segments or while nothing is missing: it is shown as a failed check. Refused snowflake ids do not
- * either, since segments are served: a warning says why, with numbers. Nor do settings that differ
- * from those in the log.
+ * segments or can have them granted. What does not keep it from that is shown as a failed check or
+ * a warning.
  *
  * Failure modes: the raft loop does not answer: the next look is a second later, and the alarms
  * stay as they were. Not started (tests): there are no alarms and no events. A viewer that has not
@@ -68,16 +65,11 @@ struct live_viewer {
     LIST_ENTRY(live_viewer) link;
 };
 
-/* A picture on its way to the loops, which share it. */
+/* A picture on its way to a loop, for all its viewers. */
 struct picture {
-    _Atomic unsigned refs;
-    struct buf bytes;
-};
-
-struct showing {
     struct mailbox_item item;
     struct api_loop *loop;
-    struct picture *picture;
+    struct buf bytes;
 };
 
 /* --- viewers --- */
@@ -123,20 +115,17 @@ static void viewer_sent(struct http_wait *wait)
 
 /* --- showing --- */
 
-static void picture_unref(struct picture *picture)
+static void picture_free(struct picture *picture)
 {
-    if (atomic_fetch_sub(&picture->refs, 1) == 1) {
-        buf_free(&picture->bytes);
-        free(picture);
-    }
+    buf_free(&picture->bytes);
+    free(picture);
 }
 
 /* On the loop's thread. */
 static void viewers_show_cb(struct mailbox_item *item)
 {
-    struct showing *showing = CONTAINER(item, struct showing, item);
-    const struct buf *bytes = &showing->picture->bytes;
-    struct live_viewer *viewer = LIST_FIRST(&showing->loop->live.viewers);
+    struct picture *picture = CONTAINER(item, struct picture, item);
+    struct live_viewer *viewer = LIST_FIRST(&picture->loop->live.viewers);
 
     while (viewer != NULL) {
         struct live_viewer *next = LIST_NEXT(viewer, link);
@@ -145,36 +134,31 @@ static void viewers_show_cb(struct mailbox_item *item)
             viewer_end(&viewer->wait);
         } else if (!viewer->untaken) {
             viewer->untaken = true;
-            conn_stream_put(viewer->wait.conn, bytes->data, bytes->len);
+            conn_stream_put(viewer->wait.conn, picture->bytes.data, picture->bytes.len);
         }
         viewer = next;
     }
-    picture_unref(showing->picture);
-    free(showing);
+    picture_free(picture);
 }
 
 void live_show(struct api *api, struct buf *bytes)
 {
-    struct picture *picture = MUST_HAVE(calloc(1, sizeof *picture));
-
-    atomic_init(&picture->refs, 1);
-    buf_move(&picture->bytes, bytes);
     for (unsigned i = 0; i < api->loop_count; i++) {
         struct api_loop *loop = api->loops[i];
-        struct showing *showing;
+        struct picture *picture;
 
         if (atomic_load_explicit(&loop->live.count, memory_order_relaxed) == 0) {
             continue;
         }
-        showing = MUST_HAVE(malloc(sizeof *showing));
-        *showing = (struct showing){.item.run = viewers_show_cb, .loop = loop, .picture = picture};
-        atomic_fetch_add(&picture->refs, 1);
-        if (mailbox_post_always(&loop->port->mailbox, &showing->item) != 0) {
-            picture_unref(picture);
-            free(showing);
+        picture = MUST_HAVE(calloc(1, sizeof *picture));
+        picture->item.run = viewers_show_cb;
+        picture->loop = loop;
+        buf_put(&picture->bytes, bytes->data, bytes->len);
+        if (mailbox_post_always(&loop->port->mailbox, &picture->item) != 0) {
+            picture_free(picture);
         }
     }
-    picture_unref(picture);
+    buf_free(bytes);
 }
 
 /* --- the route --- */
@@ -350,12 +334,20 @@ static void figures_now(const struct id_backend *backend, struct id_figures *ret
     }
 }
 
-/* The round trip to the nearest other voters that make a majority with this node. */
-static uint64_t majority_trip_us(const struct id_cluster_status *status)
+/* What ids with an order cost from each zone, as the leader sees it: the round trip from the zone's
+ * nearest node, and from the leader to a majority; strict ids two flushes of a disk more. */
+static void put_zones(const struct id_cluster_status *status, const struct histogram_view *flush,
+                      struct buf *json)
 {
+    uint64_t flushes = histogram_count(flush);
+    const char *comma = ",\"zones\":[{\"zone\":";
     uint64_t trips[LIMIT_NODES];
     size_t voters = 0; /* others, by their trips; ID_UNKNOWN is the longest */
+    uint64_t commit_us;
 
+    if (status->leader_id != status->node_id) {
+        return;
+    }
     for (size_t i = 0; i < status->member_count; i++) {
         const struct id_member *member = &status->members[i];
         size_t at = voters;
@@ -369,19 +361,8 @@ static uint64_t majority_trip_us(const struct id_cluster_status *status)
         trips[at] = member->round_trip_us;
         voters++;
     }
-    return voters == 0 ? 0 : trips[(voters + 1) / 2 - 1];
-}
-
-/* What ids with an order cost from each zone, as the leader sees it: the round trip from the zone's
- * nearest node, and from the leader to a majority; strict ids two flushes of a disk more. */
-static void put_zones(const struct id_cluster_status *status, const struct histogram_view *flush,
-                      struct buf *json)
-{
-    uint64_t commit_us = majority_trip_us(status);
-    uint64_t flushes = histogram_count(flush);
-    const char *comma = ",\"zones\":[{\"zone\":";
-
-    for (size_t i = 0; status->leader_id == status->node_id && i < status->member_count; i++) {
+    commit_us = voters == 0 ? 0 : trips[(voters + 1) / 2 - 1];
+    for (size_t i = 0; i < status->member_count; i++) {
         const char *zone = status->members[i].placement.zone;
         uint64_t nearest_us = ID_UNKNOWN;
         bool is_first = zone[0] != '\0';
@@ -584,7 +565,7 @@ static void look_fire(struct timer *timer, uint64_t now_ms)
     call = call_new(ID_REQUEST_STATUS, NULL);
     call->sees_errors = true;
     call->gone = looked_cb;
-    call_submit_alone(watch->loop, call);
+    call_submit_alone(watch->loop, call, watch->loop->api->settings->default_timeout_ms);
 }
 
 /* --- begin and end --- */

@@ -77,16 +77,21 @@ static const char *const wait_words[] = {"all", NULL};
         .rule = "is not all, its only value"                                                       \
     }
 
-/* Pass a change to the backend. The options wait and timeout_ms are adjacent. */
-static int submit_change(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
+/* Of the options wait and timeout_ms, which are adjacent. */
+static struct change_wait wait_of(const struct param *options, bool bulk)
 {
-    uint32_t timeout_ms = (uint32_t)wait[1].number;
+    return (struct change_wait){
+        .all = options[0].present, .bulk = bulk, .timeout_ms = (uint32_t)options[1].number};
+}
+
+/* Pass a change to the backend. */
+static int submit_change(struct conn *conn, struct call *call, struct change_wait wait)
+{
+    uint32_t timeout_ms = wait.timeout_ms;
 
     call->sees_errors = true;
-    call->change.wait = (struct change_wait){.all = wait->present,
-                                             .bulk = bulk,
-                                             .timeout_ms = timeout_ms,
-                                             .until_ms = uv_now(conn->conns->uv) + timeout_ms};
+    call->change.wait = wait;
+    call->change.wait.until_ms = uv_now(conn->conns->uv) + timeout_ms;
     return audited_submit(conn, call,
                           timeout_ms > CHANGE_WAIT_MIN_MS ? timeout_ms : CHANGE_WAIT_MIN_MS);
 }
@@ -242,19 +247,6 @@ static int tag_put_cb(struct conn *conn, struct call *call)
     return result.made > 0 ? 201 : 200;
 }
 
-/* Ids of a tag that this node hands out a second, if the tag is one of the busiest; else 0. */
-static double tag_rate(const struct id_figures *now, const struct id_tag *tag)
-{
-    for (size_t i = 0; i < now->busiest_count; i++) {
-        const struct id_tag_figures *busy = &now->busiest[i];
-
-        if (tag_name_compare(busy->name, busy->name_len, tag->name, tag->name_len) == 0) {
-            return busy->per_s;
-        }
-    }
-    return 0;
-}
-
 /* Does each tag of the command have ids left for its cover_s, at this node's rate, if both are
  * known here? Else answered. Not checked where max or max_id changes as well. */
 static bool covers_fit(struct conn *conn, const struct buf *payload)
@@ -273,6 +265,7 @@ static bool covers_fit(struct conn *conn, const struct buf *payload)
                      (put.fields & (TAG_FIELD_MAX | TAG_FIELD_MAX_ID)) == 0;
         const struct id_tag *tag =
             asked ? id_table_find(backend->table, put.name, put.name_len) : NULL;
+        double per_s = 0; /* if the tag is one of the busiest */
         double needed;
         double left;
 
@@ -283,14 +276,21 @@ static bool covers_fit(struct conn *conn, const struct buf *payload)
             now = MUST_HAVE(malloc(sizeof *now));
             id_figures_copy(backend->figures, now);
         }
-        needed = tag_rate(now, tag) * put.cover_s;
+        for (size_t i = 0; i < now->busiest_count; i++) {
+            const struct id_tag_figures *busy = &now->busiest[i];
+
+            if (tag_name_compare(busy->name, busy->name_len, tag->name, tag->name_len) == 0) {
+                per_s = busy->per_s;
+            }
+        }
+        needed = per_s * put.cover_s;
         left = (double)atomic_load(&tag->room) + (double)segment_left(&tag->buffer);
         if (needed > left) {
             fits = reply_error(conn, 409, "exhausted",
                                "tag %s hands out %.0f ids a second here: for cover_s=%u it needs "
                                "%.0f ids, and has %.0f left below its max, or 2^63",
-                               TEXT_SHOWN(put.name, put.name_len, SHOWN_BYTES), tag_rate(now, tag),
-                               put.cover_s, needed, left);
+                               TEXT_SHOWN(put.name, put.name_len, SHOWN_BYTES), per_s, put.cover_s,
+                               needed, left);
         }
     }
     free(now);
@@ -298,13 +298,13 @@ static bool covers_fit(struct conn *conn, const struct buf *payload)
 }
 
 /* The command is whole: propose it. */
-static int propose_put(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
+static int propose_put(struct conn *conn, struct call *call, struct change_wait wait)
 {
     if (!may_put(conn, &call->request.payload) || !covers_fit(conn, &call->request.payload)) {
         call_free(call);
         return ANSWERED;
     }
-    return submit_change(conn, call, bulk, wait);
+    return submit_change(conn, call, wait);
 }
 
 /* The client that the tags count for, if the level knows that. */
@@ -361,7 +361,7 @@ int handle_tag_put(struct conn *conn)
         call_free(call);
         return reply_put_fault(conn, &fault);
     }
-    return propose_put(conn, call, false, &options[1]);
+    return propose_put(conn, call, wait_of(&options[1], false));
 }
 
 /* --- a tag that a program makes by another request --- */
@@ -426,16 +426,14 @@ static void read_slice_cb(struct mailbox_item *item)
 /* Read a slice of the body; the last one proposes. */
 static void read_slice(struct conn *conn, struct call *call)
 {
-    struct param wait[] = {OPTION_WAIT, {.number = call->reading.wait.timeout_ms}};
     struct body_fault fault;
     bool done = false;
 
-    wait[0].present = call->reading.wait.all;
     if (tag_bulk_step(&call->reading.bulk, LIMIT_JSON_SLICE_BYTES, &done, &fault) != 0) {
         call_free(call);
         reply_put_fault(conn, &fault);
     } else if (done) {
-        propose_put(conn, call, true, wait);
+        propose_put(conn, call, call->reading.wait);
     } else {
         call->item.run = read_slice_cb;
         conn_wait(conn, &call->wait, TIMER_NEVER);
@@ -456,8 +454,7 @@ int handle_tags_put(struct conn *conn)
         return ANSWERED;
     }
     call = call_new(CLUSTER_REQUEST_COMMAND, tag_put_cb);
-    call->reading.wait =
-        (struct change_wait){.all = options[1].present, .timeout_ms = (uint32_t)options[2].number};
+    call->reading.wait = wait_of(&options[1], true);
     call->reading.bulk = (struct tag_bulk){.text = (const char *)conn->body.data,
                                            .len = conn->body.len,
                                            .head = put_list_head(conn, &options[0]),
@@ -497,7 +494,7 @@ int handle_tag_delete(struct conn *conn)
                 &(struct delete_command){.name = name,
                                          .name_len = (uint16_t)name_len,
                                          .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
-    return submit_change(conn, call, false, &options[0]);
+    return submit_change(conn, call, wait_of(&options[0], false));
 }
 
 /* --- list --- */

@@ -16,7 +16,6 @@
 
 #include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/proto/text.h"
 #include "src/id/codec/tag.h"
 
 #define LOADING_PERCENT 20 /* a client requests the next segment when this much is used */

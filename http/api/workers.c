@@ -140,22 +140,6 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     }
 }
 
-/* The layout that the worker id is for. A renewal that names none: the cluster's own, or null if
- * the id is beyond it, since no row says which named one it was acquired for. */
-static void put_layout(struct conn *conn, const struct layout_words *named, uint32_t id,
-                       struct buf *json)
-{
-    const struct snowflake *own = api_loop(conn)->backend->snowflake;
-    bool is_ready = own != NULL && atomic_load_explicit(&own->ready, memory_order_acquire);
-
-    buf_printf(json, ",\"layout\":");
-    if (named != NULL) {
-        layout_row_json_put(&named->row, false, json);
-    } else {
-        layout_json_put(is_ready && id >> own->layout.worker_bits == 0 ? own : NULL, "", json);
-    }
-}
-
 /* Answer acquire, renew and release. */
 static int worker_change_cb(struct conn *conn, struct call *call)
 {
@@ -165,9 +149,11 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     const struct buf *reply = &call->request.reply;
     struct worker_result result;
     const struct worker_row *row = &result.row;
+    const struct snowflake *own = api_loop(conn)->backend->snowflake;
     char place[LOOKS_WHY_BYTES];
     struct command command;
     struct buf *json;
+    bool is_ready;
     bool done;
 
     if (worker_result_decode(reply->data, reply->len, &result) != 0) {
@@ -197,22 +183,32 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     json = reply_begin(conn);
     buf_printf(json, "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu", row->id,
                ull(row->epoch), ull(row->granted_from_ms), ull(row->granted_until_ms));
-    put_layout(conn, call->named, row->id, json);
+    buf_printf(json, ",\"layout\":");
+    if (call->named != NULL) {
+        layout_row_json_put(&call->named->row, false, json);
+    } else { /* the cluster's own; null if the id is beyond it: no row says which one it is for */
+        is_ready = own != NULL && atomic_load_explicit(&own->ready, memory_order_acquire);
+        layout_json_put(is_ready && row->id >> own->layout.worker_bits == 0 ? own : NULL, "", json);
+    }
     buf_printf(json, "}");
     return status;
 }
 
-static struct call *worker_change_new(int done)
-{
-    struct call *call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
-
-    call->done = done;
-    return call;
-}
-
 /* --- acquire --- */
 
-static bool texts_ok(struct conn *conn, const struct param *name, const struct param *address)
+/* Is the cluster at the level of these commands? Else answered. */
+static bool level_ok(struct conn *conn, enum command_type type, const char *what)
+{
+    unsigned level = command_since((int)type);
+
+    return atomic_load(&api_loop(conn)->backend->health->level) >= level ||
+           reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
+}
+
+/* Read the texts of an acquire, and the layout that it names. False: answered. */
+static bool read_texts(struct conn *conn, const struct param *name, const struct param *address,
+                       const struct param *layout, const struct param *zone,
+                       struct worker_acquire *acquire, const struct layout_words **ret_named)
 {
     char place[LOOKS_WHY_BYTES] = "";
 
@@ -232,33 +228,6 @@ static bool texts_ok(struct conn *conn, const struct param *name, const struct p
                            TEXT_SHOWN(address->text, address->len, BODY_SHOWN_BYTES),
                            LIMIT_ADDRESS_BYTES);
     }
-    return true;
-}
-
-/* True: the request has no force=1, or may have it. Else answered. */
-static bool force_ok(struct conn *conn, const struct param *force)
-{
-    if (force->number == 1 && !gate_may(conn, ROLE_ADMIN)) {
-        audited_refuse_as(conn, 403, "force=1 needs the role admin");
-        return reply_error(conn, 403, "forbidden",
-                           "force=1 changes what another client holds: it needs the role admin");
-    }
-    return true;
-}
-
-/* Is the cluster at the level of these commands? Else answered. */
-static bool level_ok(struct conn *conn, enum command_type type, const char *what)
-{
-    unsigned level = command_since((int)type);
-
-    return atomic_load(&api_loop(conn)->backend->health->level) >= level ||
-           reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
-}
-
-/* Read the layout and the zone that an acquire names, if any. */
-static bool read_of(struct conn *conn, const struct param *layout, const struct param *zone,
-                    struct worker_acquire *acquire, const struct layout_words **ret_named)
-{
     if (!layout_of(conn, layout, ret_named)) {
         return false;
     }
@@ -272,11 +241,26 @@ static bool read_of(struct conn *conn, const struct param *layout, const struct 
                            "zone=%s is not 1 to %d bytes of UTF-8 without control characters",
                            TEXT_SHOWN(zone->text, zone->len, BODY_SHOWN_BYTES), LIMIT_ZONE_BYTES);
     }
+    acquire->name = name->text;
+    acquire->name_len = (uint16_t)name->len;
+    acquire->address = address->text;
+    acquire->address_len = (uint16_t)address->len;
     acquire->bits = *ret_named != NULL ? (*ret_named)->row.layout.bits.worker_bits : 0;
     acquire->zone = zone->text;
     acquire->zone_len = (uint16_t)zone->len;
     return command_acquire_type(acquire) == COMMAND_WORKER_ACQUIRE ||
            level_ok(conn, COMMAND_WORKER_ACQUIRE_OF, "layout and zone need");
+}
+
+/* True: the request has no force=1, or may have it. Else answered. */
+static bool force_ok(struct conn *conn, const struct param *force)
+{
+    if (force->number == 1 && !gate_may(conn, ROLE_ADMIN)) {
+        audited_refuse_as(conn, 403, "force=1 needs the role admin");
+        return reply_error(conn, 403, "forbidden",
+                           "force=1 changes what another client holds: it needs the role admin");
+    }
+    return true;
 }
 
 int handle_worker_acquire(struct conn *conn)
@@ -310,20 +294,16 @@ int handle_worker_acquire(struct conn *conn)
         .floor_ms = fields[4].number,
         .window_ms = fields[2].number,
         .wall_ms = clock_wall_ms(loop->backend->clock),
-        .name = fields[0].text,
-        .name_len = (uint16_t)fields[0].len,
-        .address = fields[1].text,
-        .address_len = (uint16_t)fields[1].len,
         .client = share.client,
         .most = (uint16_t)(share.workers < UINT16_MAX ? share.workers : UINT16_MAX),
         .percent = (uint8_t)loop->api->settings->worker_percent,
         .force = force.number == 1,
     };
-    if (!texts_ok(conn, &fields[0], &fields[1]) ||
-        !read_of(conn, &fields[5], &fields[6], &acquire, &named)) {
+    if (!read_texts(conn, &fields[0], &fields[1], &fields[5], &fields[6], &acquire, &named)) {
         return ANSWERED;
     }
-    call = worker_change_new(201);
+    call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
+    call->done = 201;
     call->worker.worker_id = acquire.worker_id;
     call->worker.wall_ms = acquire.wall_ms;
     call->named = named;
@@ -356,7 +336,8 @@ int handle_worker_renew(struct conn *conn)
         return reply_error(conn, 400, "bad_request", "worker id %llu is beyond layout %s", ull(id),
                            named->row.name);
     }
-    call = worker_change_new(200);
+    call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
+    call->done = 200;
     call->named = named;
     call->worker = (struct worker_renew){
         .worker_id = (uint32_t)id,
@@ -380,45 +361,40 @@ int handle_worker_renew(struct conn *conn)
         .name = "last_timestamp_ms", .max = TIME_MAX_MS                                            \
     }
 
-/* Epoch and last time from the query, the body, or each from one of them. */
-static bool read_release(struct conn *conn, struct worker_release *release)
+int handle_worker_release(struct conn *conn)
 {
     struct param options[] = {RELEASE_FIELDS, OPTION_FLAG("force")};
     struct param fields[] = {RELEASE_FIELDS};
+    struct worker_release release;
+    struct call *call;
+    uint64_t id;
 
-    if (!request_options(conn, options, 3) || !force_ok(conn, &options[2]) ||
+    if (!request_path_number(conn, "worker id", 0, worker_id_end(conn) - 1, &id) ||
+        !request_options(conn, options, 3) || !force_ok(conn, &options[2]) ||
         !request_body(conn, WHAT, "{}", fields, 2)) {
-        return false;
+        return ANSWERED;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++) { /* each from the query or from the body */
         if (fields[i].present && options[i].number != 0) {
             return reply_error(conn, 400, "bad_request", "%s is given in the query and in the body",
                                fields[i].name);
         }
         options[i].number += fields[i].number;
     }
-    release->epoch = options[0].number;
-    release->last_timestamp_ms = options[1].number;
-    release->force = options[2].number == 1;
-    if (release->epoch == 0) {
+    if (options[0].number == 0) {
         return reply_error(conn, 400, "bad_request",
                            "epoch is missing, in the query or in the body");
     }
-    return true;
-}
-
-int handle_worker_release(struct conn *conn)
-{
-    struct worker_release release = {.kind = WORKER_CLIENT, .client = share_of(conn).client};
-    struct call *call;
-    uint64_t id;
-
-    if (!request_path_number(conn, "worker id", 0, worker_id_end(conn) - 1, &id) ||
-        !read_release(conn, &release)) {
-        return ANSWERED;
-    }
-    release.worker_id = (uint32_t)id;
-    call = worker_change_new(204);
+    release = (struct worker_release){
+        .kind = WORKER_CLIENT,
+        .client = share_of(conn).client,
+        .worker_id = (uint32_t)id,
+        .epoch = options[0].number,
+        .last_timestamp_ms = options[1].number,
+        .force = options[2].number == 1,
+    };
+    call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
+    call->done = 204;
     call->worker.worker_id = release.worker_id;
     command_put(&call->request.payload, command_release_type(release.worker_id), &release);
     return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);

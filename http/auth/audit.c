@@ -91,24 +91,6 @@ uint64_t audit_put(struct audit *audit, enum audit_kind kind, const void *json, 
     return number;
 }
 
-/* The first of a ring above `after`; the ring's count: none. */
-static size_t first_above(const struct audit_ring *ring, uint64_t after)
-{
-    size_t low = 0;
-    size_t high = ring->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (ring_entry(ring, middle)->number > after) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
-}
-
 /* The oldest entry left in either ring; NULL: none. */
 static const struct audit_entry *next_entry(struct audit *audit, size_t places[AUDIT_KINDS])
 {
@@ -131,12 +113,16 @@ static const struct audit_entry *next_entry(struct audit *audit, size_t places[A
 void audit_list(struct audit *audit, uint64_t after, size_t limit, struct buf *out)
 {
     const struct audit_entry *entry = NULL;
-    size_t places[AUDIT_KINDS];
+    size_t places[AUDIT_KINDS] = {0};
     uint64_t last = 0;
 
     ASSERT(pthread_mutex_lock(&audit->lock) == 0);
     for (size_t i = 0; i < AUDIT_KINDS; i++) {
-        places[i] = first_above(&audit->rings[i], after);
+        const struct audit_ring *ring = &audit->rings[i];
+
+        while (places[i] < ring->count && ring_entry(ring, places[i])->number <= after) {
+            places[i]++;
+        }
     }
     buf_printf(out, "{\"entries\":[");
     for (size_t i = 0; i < limit && (entry = next_entry(audit, places)) != NULL; i++) {

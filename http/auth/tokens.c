@@ -23,12 +23,8 @@ static const char *const role_names[ROLE_COUNT] = {"ids",   "read",    "tags",  
 
 const char *role_name(enum role role)
 {
-    for (unsigned i = 0; i < ROLE_COUNT; i++) {
-        if ((unsigned)role == 1U << i) {
-            return role_names[i];
-        }
-    }
-    UNREACHABLE("a role");
+    ASSERT(__builtin_popcount(role) == 1);
+    return role_names[__builtin_ctz(role)];
 }
 
 unsigned role_named(const char *name, size_t len)
@@ -126,11 +122,6 @@ static bool field_has_prefix(const struct field *field, const char *word)
     return field->len >= strlen(word) && memcmp(field->at, word, strlen(word)) == 0;
 }
 
-static struct field field_after(const struct field *field, const char *word)
-{
-    return (struct field){field->at + strlen(word), field->len - strlen(word)};
-}
-
 /* Cut off the next piece, at any of the bytes. False: there is none. */
 static bool cut_piece(struct field *rest, const char *at, struct field *ret_piece)
 {
@@ -168,21 +159,6 @@ bool tokens_name_check(const char *name, size_t len)
     return fits;
 }
 
-static int read_token_name(struct tokens_reader *reader, const struct field *field)
-{
-    struct identity *identity = reader->identity;
-
-    if (!tokens_name_check(field->at, field->len)) {
-        return refuse_line(reader, "the name %s must be 1 to %d of A-Z a-z 0-9 . _ -", SHOW(field),
-                           LIMIT_TOKEN_NAME_BYTES);
-    }
-    memcpy(identity->name, field->at, field->len);
-    return strcmp(reader->table->identities[0].name, identity->name) != 0
-               ? 0
-               : refuse_line(reader, "the name %s is reserved for clients without a token",
-                             SHOW(field));
-}
-
 /* Undo the percent encoding of a field into the table's text, and end it with a NUL. */
 static int keep_text(struct tokens_reader *reader, const struct field *field, size_t most,
                      const char **ret_text, size_t *ret_len)
@@ -211,7 +187,7 @@ static int read_proof(struct tokens_reader *reader, const struct field *field)
     size_t len;
 
     if (field_has_prefix(field, HASH_FIELD)) {
-        rest = field_after(field, HASH_FIELD);
+        rest = (struct field){field->at + strlen(HASH_FIELD), field->len - strlen(HASH_FIELD)};
         if (rest.len != 2 * sizeof bytes || !text_hex(rest.at, sizeof bytes, bytes)) {
             return refuse_line(reader,
                                "the hash %s must be %zu hex digits: leafd --new-token makes one",
@@ -232,7 +208,7 @@ static int read_proof(struct tokens_reader *reader, const struct field *field)
         return refuse_line(reader, "%s must be " HASH_FIELD "HEX or " CERT_FIELD "NAME",
                            SHOW(field));
     }
-    rest = field_after(field, CERT_FIELD);
+    rest = (struct field){field->at + strlen(CERT_FIELD), field->len - strlen(CERT_FIELD)};
     if (keep_text(reader, &rest, LIMIT_TOKEN_SUBJECT_BYTES, &entry->subject, &len) != 0) {
         return ERR_INVALID;
     }
@@ -406,9 +382,19 @@ static int read_token_line(struct tokens_reader *reader, struct field line)
         if (field.len == 0) {
             continue;
         }
-        rv = fields == 0   ? read_token_name(reader, &field)
-             : fields == 1 ? read_proof(reader, &field)
-                           : read_pair(reader, &field);
+        if (fields == 0 && !tokens_name_check(field.at, field.len)) {
+            return refuse_line(reader, "the name %s must be 1 to %d of A-Z a-z 0-9 . _ -",
+                               SHOW(&field), LIMIT_TOKEN_NAME_BYTES);
+        }
+        if (fields == 0) {
+            memcpy(identity->name, field.at, field.len);
+            rv = strcmp(table->identities[0].name, identity->name) != 0
+                     ? 0
+                     : refuse_line(reader, "the name %s is reserved for clients without a token",
+                                   SHOW(&field));
+        } else {
+            rv = fields == 1 ? read_proof(reader, &field) : read_pair(reader, &field);
+        }
         fields++;
     }
     if (rv != 0) {
@@ -638,31 +624,6 @@ static const struct identity *identity_like(const struct token_table *table,
     return same;
 }
 
-/* ", ids-per-s=50 (was 1000), proof"; nothing if both are the same. */
-static void put_line_changes(const struct token_table *before, const struct identity *was,
-                             const struct token_table *after, const struct identity *is,
-                             struct buf *words)
-{
-    char roles[2][ROLES_TEXT_BYTES];
-
-    for (size_t i = 0; i < COUNT_OF(quotas); i++) {
-        if (*quota_of(was, i) != *quota_of(is, i)) {
-            buf_printf(words, ", %s=%u (was %u)", quotas[i].key, *quota_of(is, i),
-                       *quota_of(was, i));
-        }
-    }
-    if (was->roles != is->roles) {
-        buf_printf(words, ", roles=%s (was %s)", roles_text(is->roles, roles[0]),
-                   roles_text(was->roles, roles[1]));
-    }
-    if (!same_prefixes(was, is)) {
-        buf_printf(words, ", prefix");
-    }
-    if (!same_proof(&before->entries[was->index], &after->entries[is->index])) {
-        buf_printf(words, ", proof");
-    }
-}
-
 /* "; name what", or count one more that is not named. */
 static void put_compared(struct buf *ret_words, size_t *told, const char *name, const char *what)
 {
@@ -674,6 +635,7 @@ static void put_compared(struct buf *ret_words, size_t *told, const char *name, 
 void tokens_compare(const struct token_table *before, const struct token_table *after,
                     struct buf *ret_words)
 {
+    char roles[2][ROLES_TEXT_BYTES];
     size_t told = 0;
 
     for (size_t i = 1; i < after->count; i++) {
@@ -684,8 +646,24 @@ void tokens_compare(const struct token_table *before, const struct token_table *
         if (was == NULL) {
             put_compared(ret_words, &told, is->name,
                          line_of(before, is->name, NULL) == NULL ? "is new" : "has one proof more");
-        } else {
-            put_line_changes(before, was, after, is, &words);
+            continue;
+        }
+        /* ", ids-per-s=50 (was 1000), proof" */
+        for (size_t k = 0; k < COUNT_OF(quotas); k++) {
+            if (*quota_of(was, k) != *quota_of(is, k)) {
+                buf_printf(&words, ", %s=%u (was %u)", quotas[k].key, *quota_of(is, k),
+                           *quota_of(was, k));
+            }
+        }
+        if (was->roles != is->roles) {
+            buf_printf(&words, ", roles=%s (was %s)", roles_text(is->roles, roles[0]),
+                       roles_text(was->roles, roles[1]));
+        }
+        if (!same_prefixes(was, is)) {
+            buf_printf(&words, ", prefix");
+        }
+        if (!same_proof(&before->entries[was->index], &after->entries[is->index])) {
+            buf_printf(&words, ", proof");
         }
         if (words.len > 0) {
             buf_put(&words, "", 1);

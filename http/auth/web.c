@@ -6,7 +6,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "http/proto/head.h"
 #include "http/proto/text.h"
+#include "src/base/container.h"
 
 struct text {
     const char *at;
@@ -18,33 +20,19 @@ static bool text_equals(struct text a, struct text b)
     return a.len == b.len && strncasecmp(a.at, b.at, a.len) == 0;
 }
 
-static struct text text_of(const char *word)
+static bool is_word(struct text text, const char *word)
 {
-    return (struct text){word, strlen(word)};
+    return text_is(text.at, text.len, word);
 }
 
-/* The next item of a list separated by commas, without blanks around it. False at the end. */
-static bool next_item(const char **list, struct text *ret_item)
-{
-    const char *at = *list;
-    size_t len;
-
-    if (at == NULL || at[0] == '\0') {
-        return false;
-    }
-    len = strcspn(at, ",");
-    *list = at[len] == ',' ? at + len + 1 : at + len;
-    ret_item->at = text_trim(at, &len);
-    ret_item->len = len;
-    return true;
-}
-
+/* list: separated by commas; NULL: an empty one. */
 static bool list_has(const char *list, struct text wanted)
 {
+    const char *end = list != NULL ? list + strlen(list) : NULL;
     struct text item;
 
-    while (next_item(&list, &item)) {
-        if (text_equals(item, wanted) || text_equals(item, text_of("*"))) {
+    while (text_next(&list, end, ',', &item.at, &item.len)) {
+        if (text_equals(item, wanted) || is_word(item, "*")) {
             return true;
         }
     }
@@ -65,66 +53,44 @@ static struct text host_of(struct text authority)
     return authority;
 }
 
-/* 127.x.x.x: four groups of digits. "127.evil.example" is a name. */
-static bool is_loopback_number(struct text host)
-{
-    unsigned dots = 0;
-
-    if (host.len < 9 || host.len > 15 || memcmp(host.at, "127.", 4) != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < host.len; i++) {
-        if (host.at[i] == '.') {
-            dots++;
-        } else if (host.at[i] < '0' || host.at[i] > '9') {
-            return false;
-        }
-    }
-    return dots == 3;
-}
-
 static bool is_own(const struct web_rules *rules, struct text host)
 {
+    unsigned digits = 0;
+    unsigned dots = 0;
+
     if (host.len == 0) {
         return false;
     }
-    if (is_loopback_number(host) || text_equals(host, text_of("localhost")) ||
-        text_equals(host, text_of("[::1]"))) {
+    for (size_t i = 0; i < host.len; i++) {
+        dots += host.at[i] == '.';
+        digits += host.at[i] >= '0' && host.at[i] <= '9';
+    }
+    /* 127.x.x.x: four groups of digits. "127.evil.example" is a name. */
+    if ((host.len >= 9 && host.len <= 15 && memcmp(host.at, "127.", 4) == 0 && dots == 3 &&
+         digits + dots == host.len) ||
+        is_word(host, "localhost") || is_word(host, "[::1]")) {
         return true;
     }
     for (size_t i = 0; i < WEB_OWN_ADDRESSES && rules->own[i] != NULL; i++) {
-        if (text_equals(host_of(text_of(rules->own[i])), host)) {
+        if (text_equals(host_of((struct text){rules->own[i], strlen(rules->own[i])}), host)) {
             return true;
         }
     }
     return list_has(rules->hosts, host);
 }
 
-static struct text authority_of(const struct web_request *request)
-{
-    const struct parser_head *head = request->head;
-    const char *target = request->bytes + head->target_at;
-    const char *slashes =
-        target[0] == '/' ? NULL : memmem(target, head->target_len, "://", strlen("://"));
-    struct text found = {request->bytes + head->host.at, head->host.len};
-
-    if (slashes != NULL) {
-        found.at = slashes + strlen("://");
-        found.len = 0;
-        while (found.at + found.len < target + head->target_len && found.at[found.len] != '/' &&
-               found.at[found.len] != '?') {
-            found.len++;
-        }
-    }
-    return found;
-}
-
 const char *web_authority(const struct web_request *request, size_t *ret_len)
 {
-    struct text found = authority_of(request);
+    const struct parser_head *head = request->head;
+    const char *raw = request->bytes + head->target_at;
+    struct target target;
 
-    *ret_len = found.len;
-    return found.at;
+    if (raw[0] != '/' && target_split(raw, head->target_len, &target) == 0) {
+        *ret_len = target.authority_len;
+        return target.authority;
+    }
+    *ret_len = head->host.len;
+    return request->bytes + head->host.at;
 }
 
 /* Is the page our own: is its origin the host that it requests from? */
@@ -135,12 +101,11 @@ static bool is_same_origin(const struct web_rules *rules, struct text origin, st
     if (!is_own(rules, host_of(authority))) {
         return false;
     }
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        struct text scheme = text_of(schemes[i]);
+    for (size_t i = 0; i < COUNT_OF(schemes); i++) {
+        size_t len = strlen(schemes[i]);
 
-        if (origin.len == scheme.len + authority.len &&
-            memcmp(origin.at, scheme.at, scheme.len) == 0 &&
-            text_equals((struct text){origin.at + scheme.len, authority.len}, authority)) {
+        if (origin.len == len + authority.len && memcmp(origin.at, schemes[i], len) == 0 &&
+            text_equals((struct text){origin.at + len, authority.len}, authority)) {
             return true;
         }
     }
@@ -156,8 +121,7 @@ static bool is_json(struct text type)
         len++;
     }
     type.len = len;
-    return text_equals(type, text_of("application/json")) ||
-           text_equals(type, text_of("application/x-ndjson"));
+    return is_word(type, "application/json") || is_word(type, "application/x-ndjson");
 }
 
 enum web_verdict web_check(const struct web_rules *rules, const struct web_request *request)
@@ -166,11 +130,11 @@ enum web_verdict web_check(const struct web_rules *rules, const struct web_reque
     struct text origin = {request->bytes + head->origin.at, head->origin.len};
     struct text type = {request->bytes + head->content_type.at, head->content_type.len};
     struct text site = {request->bytes + head->fetch_site.at, head->fetch_site.len};
-    struct text authority = authority_of(request);
     /* By Sec-Fetch-Site. An address that a person typed is "none". */
-    bool is_another_page =
-        text_equals(site, text_of("cross-site")) || text_equals(site, text_of("same-site"));
+    bool is_another_page = is_word(site, "cross-site") || is_word(site, "same-site");
+    struct text authority;
 
+    authority.at = web_authority(request, &authority.len);
     if (request->guarded && !is_own(rules, host_of(authority))) {
         return WEB_MISDIRECTED;
     }
@@ -180,7 +144,7 @@ enum web_verdict web_check(const struct web_rules *rules, const struct web_reque
         return WEB_FOREIGN;
     }
     if (request->acts && head->origin.count == 0 && is_another_page &&
-        !list_has(rules->origins, text_of("*"))) {
+        !list_has(rules->origins, (struct text){"*", 1})) {
         return WEB_FOREIGN;
     }
     if (request->changes && head->has_body && (head->content_type.count != 1 || !is_json(type))) {
@@ -210,7 +174,7 @@ static bool is_host_item(struct text item)
     if (item.len > 2 && item.at[0] == '[' && item.at[item.len - 1] == ']') {
         return is_host_text((struct text){item.at + 1, item.len - 2}, ":.");
     }
-    return text_equals(item, text_of("*")) || is_host_text(item, ".-_");
+    return is_word(item, "*") || is_host_text(item, ".-_");
 }
 
 /* "scheme://host" or "scheme://host:port". */
@@ -220,7 +184,7 @@ static bool is_origin_item(struct text item)
     struct text rest;
 
     if (slashes == NULL) {
-        return text_equals(item, text_of("*")) || text_equals(item, text_of("null"));
+        return is_word(item, "*") || is_word(item, "null");
     }
     rest.at = slashes + strlen("://");
     rest.len = item.len - (size_t)(rest.at - item.at);
@@ -230,9 +194,10 @@ static bool is_origin_item(struct text item)
 
 static bool is_list_of(const char *list, bool (*is_item)(struct text item), const char **ret_item)
 {
+    const char *end = list + strlen(list);
     struct text item;
 
-    while (next_item(&list, &item)) {
+    while (text_next(&list, end, ',', &item.at, &item.len)) {
         if (!is_item(item)) {
             *ret_item = item.at;
             return false;

@@ -130,7 +130,7 @@ static void fuzz_web(const uint8_t *data, size_t len)
 
     ASSERT(head != NULL);
     memcpy(head, data, head_len);
-    parser_init(&parser);
+    parser = (struct parser){0};
     if (web_is_hosts(hosts, &item) && web_is_origins(origins, &item) &&
         parser_head(&parser, head, head_len) == PARSER_DONE) {
         struct web_request request = {&parser.head, head, true, true, true};

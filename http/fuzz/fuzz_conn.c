@@ -135,11 +135,11 @@ static size_t request_len(char *text, size_t len)
     size_t used;
     size_t decoded;
 
-    parser_init(&reference);
+    reference = (struct parser){0};
     if (reference_head(&reference, text, len) != PARSER_DONE) {
         return len;
     }
-    parser_init(&parser);
+    parser = (struct parser){0};
     ASSERT(parser_head(&parser, text, len) == PARSER_DONE);
     if (!reference.head.has_body) {
         return reference.head.len;

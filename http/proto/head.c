@@ -8,40 +8,38 @@
 #include <strings.h>
 
 #include "http/proto/text.h"
+#include "src/base/container.h"
 #include "src/base/hot.h"
 
 /* --- the target --- */
 
-/* Length of "scheme://authority" in an absolute-form target; 0: it is none. */
-static size_t authority_end(const char *raw, size_t len)
-{
-    static const char *const schemes[] = {"http://", "https://"};
-
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        size_t at = strlen(schemes[i]);
-
-        if (len > at && strncasecmp(raw, schemes[i], at) == 0) {
-            while (at < len && raw[at] != '/' && raw[at] != '?') {
-                at++;
-            }
-            return at;
-        }
-    }
-    return 0;
-}
-
 HOT int target_split(const char *raw, size_t len, struct target *ret_target)
 {
-    size_t start = len > 0 && raw[0] == '/' ? 0 : authority_end(raw, len);
+    static const char *const schemes[] = {"http://", "https://"};
+    const char *authority = NULL;
+    size_t authority_len = 0;
     const char *mark;
 
-    if (len == 0 || (start == 0 && raw[0] != '/') || memchr(raw, '#', len) != NULL) {
+    for (size_t i = 0; i < COUNT_OF(schemes) && len > 0 && raw[0] != '/'; i++) {
+        size_t skip = strlen(schemes[i]);
+
+        if (len > skip && strncasecmp(raw, schemes[i], skip) == 0) {
+            authority = raw + skip;
+            while (skip + authority_len < len && authority[authority_len] != '/' &&
+                   authority[authority_len] != '?') {
+                authority_len++;
+            }
+            raw = authority + authority_len;
+            len -= skip + authority_len;
+            break;
+        }
+    }
+    if ((authority == NULL && (len == 0 || raw[0] != '/')) || memchr(raw, '#', len) != NULL) {
         return ERR_INVALID;
     }
-    raw += start;
-    len -= start;
     mark = memchr(raw, '?', len);
-    *ret_target = (struct target){.path = raw, .path_len = len};
+    *ret_target = (struct target){
+        .authority = authority, .authority_len = authority_len, .path = raw, .path_len = len};
     if (mark != NULL) {
         ret_target->path_len = (size_t)(mark - raw);
         ret_target->query = mark + 1;
@@ -189,118 +187,70 @@ int options_parse(const char *query, size_t query_len, enum options_others other
 
 #define QUALITY_ALL 1000 /* a weight of 1, in thousandths */
 
-const char *header_find(const char *head, size_t len, const char *name, size_t *ret_len,
-                        size_t *ret_count)
-{
-    size_t name_len = strlen(name);
-    const char *end = head + len;
-    const char *line = memchr(head, '\n', len); /* the request line is no header */
-    const char *found = NULL;
-
-    *ret_count = 0;
-    while (line != NULL && ++line < end) {
-        const char *next = memchr(line, '\n', (size_t)(end - line));
-        size_t line_len = (size_t)((next != NULL ? next : end) - line);
-
-        if (line_len > name_len && line[name_len] == ':' &&
-            strncasecmp(line, name, name_len) == 0) {
-            size_t value_len = line_len - name_len - 1;
-            const char *value = line + name_len + 1;
-
-            value_len -= value_len > 0 && value[value_len - 1] == '\r';
-            value = text_trim(value, &value_len);
-            if ((*ret_count)++ == 0) {
-                found = value;
-                *ret_len = value_len;
-            }
-        }
-        line = next;
-    }
-    return found;
-}
-
-/* The next part of a list, up to the separator, trimmed; false at the end. Quoted strings, in which
- * separators would not count, do not occur in the headers read here. */
-static bool next_part(const char **at, const char *end, char separator, const char **ret_part,
-                      size_t *ret_len)
-{
-    const char *stop;
-
-    if (*at >= end) {
-        return false;
-    }
-    stop = memchr(*at, separator, (size_t)(end - *at));
-    stop = stop != NULL ? stop : end;
-    *ret_len = (size_t)(stop - *at);
-    *ret_part = text_trim(*at, ret_len);
-    *at = stop + 1;
-    return true;
-}
-
-/* "0.75" in thousandths; -1: no weight. */
-static int quality_of(const char *text, size_t len)
-{
-    int value;
-
-    if (len == 0 || len > 5 || (text[0] != '0' && text[0] != '1') || (len > 1 && text[1] != '.')) {
-        return -1;
-    }
-    value = text[0] - '0';
-    for (size_t i = 2; i < 5; i++) {
-        if (i < len && (text[i] < '0' || text[i] > '9')) {
-            return -1;
-        }
-        value = value * 10 + (i < len ? text[i] - '0' : 0);
-    }
-    return value <= QUALITY_ALL ? value : -1;
-}
-
 /* One of the ranges of an Accept header. */
 struct range {
     const char *type;
     size_t type_len;
-    int quality;
+    int quality;        /* 0: not wanted */
     bool other_version; /* than 1.0.0 */
 };
 
-static bool read_range(const char *text, size_t len, struct range *ret_range)
+/* "0.75" in thousandths; 0: also what is no weight. */
+static int quality_of(const char *text, size_t len)
 {
-    const char *end = text + len;
+    int value = len > 0 ? text[0] - '0' : 0;
+
+    if (len == 0 || len > 5 || (text[0] != '0' && text[0] != '1') || (len > 1 && text[1] != '.')) {
+        return 0;
+    }
+    for (size_t i = 2; i < 5; i++) {
+        if (i < len && (text[i] < '0' || text[i] > '9')) {
+            return 0;
+        }
+        value = value * 10 + (i < len ? text[i] - '0' : 0);
+    }
+    return value <= QUALITY_ALL ? value : 0;
+}
+
+/* The next range of the header; false at its end. Quoted strings, in which separators would not
+ * count, do not occur in it. */
+static bool next_range(const char **accept, const char *end, struct range *ret_range)
+{
+    const char *text;
     const char *part;
-    size_t part_len;
+    size_t len;
 
     *ret_range = (struct range){.quality = QUALITY_ALL};
-    if (!next_part(&text, end, ';', &ret_range->type, &ret_range->type_len)) {
+    if (!text_next(accept, end, ',', &text, &len)) {
         return false;
     }
-    while (next_part(&text, end, ';', &part, &part_len)) {
-        if (part_len >= 2 && strncasecmp(part, "q=", 2) == 0) {
-            ret_range->quality = quality_of(part + 2, part_len - 2);
-        } else if (part_len >= 8 && strncasecmp(part, "version=", 8) == 0) {
-            ret_range->other_version = !text_is(part + 8, part_len - 8, "1.0.0");
+    end = text + len;
+    if (!text_next(&text, end, ';', &ret_range->type, &ret_range->type_len)) {
+        ret_range->quality = 0;
+    }
+    while (text_next(&text, end, ';', &part, &len)) {
+        if (len >= 2 && strncasecmp(part, "q=", 2) == 0) {
+            ret_range->quality = quality_of(part + 2, len - 2);
+        } else if (len >= 8 && strncasecmp(part, "version=", 8) == 0) {
+            ret_range->other_version = !text_is(part + 8, len - 8, "1.0.0");
         }
     }
-    return ret_range->quality >= 0;
+    return true;
 }
 
 bool header_wants_json(const char *accept, size_t len)
 {
     const char *end = accept + len;
-    const char *part;
-    size_t part_len;
     bool names_json = false;
     struct range range;
 
-    while (next_part(&accept, end, ',', &part, &part_len)) {
-        if (!read_range(part, part_len, &range) || range.quality == 0) {
-            continue;
-        }
-        if (text_is(range.type, range.type_len, "text/plain") ||
-            text_is(range.type, range.type_len, "text/*") ||
-            text_is(range.type, range.type_len, "*/*")) {
+    while (next_range(&accept, end, &range)) {
+        if (range.quality > 0 && (text_is(range.type, range.type_len, "text/plain") ||
+                                  text_is(range.type, range.type_len, "text/*") ||
+                                  text_is(range.type, range.type_len, "*/*"))) {
             return false;
         }
-        names_json |= text_is(range.type, range.type_len, "application/json");
+        names_json |= range.quality > 0 && text_is(range.type, range.type_len, "application/json");
     }
     return names_json;
 }
@@ -308,17 +258,11 @@ bool header_wants_json(const char *accept, size_t len)
 bool header_wants_openmetrics(const char *accept, size_t len)
 {
     const char *end = accept + len;
-    const char *part;
-    size_t part_len;
+    struct range range;
     int open = 0;
     int plain = 0;
 
-    while (next_part(&accept, end, ',', &part, &part_len)) {
-        struct range range;
-
-        if (!read_range(part, part_len, &range)) {
-            continue;
-        }
+    while (next_range(&accept, end, &range)) {
         if (text_is(range.type, range.type_len, "application/openmetrics-text")) {
             open = !range.other_version && range.quality > open ? range.quality : open;
         } else if (text_is(range.type, range.type_len, "text/plain")) {

@@ -4,9 +4,6 @@
  *
  * The happy path: target_split() finds path and query in place; target_decode() undoes percent
  * encoding of one piece; options_parse() fills the table of options that a route knows.
- * header_find() finds a header in a head that was already read: the scanner keeps the fields that
- * framing and the rights need. A handler looks for others here, so that they cost the other
- * requests nothing.
  *
  * Failure modes: ERR_INVALID with a text that names the fault; ERR_TOO_LARGE when a decoded piece
  * does not fit its space; a header whose value breaks its rules counts as absent. Nothing
@@ -25,6 +22,8 @@
 /* --- the target --- */
 
 struct target {
+    const char *authority; /* of an absolute-form one; NULL: there is none */
+    size_t authority_len;
     const char *path;  /* in the raw target, from its first '/' to the '?' */
     size_t path_len;   /* 0 for "http://host" */
     const char *query; /* after the '?'; NULL if there is none */
@@ -64,12 +63,6 @@ int options_parse(const char *query, size_t query_len, enum options_others other
                   struct option *options, size_t count, char *space, char *ret_why) MUST_CHECK;
 
 /* --- headers --- */
-
-/* The value of the first header of this name, in lower case, without spaces around it; NULL: there
- * is none. head: len bytes of a complete head that the scanner took. Borrowed from it. *ret_count:
- * how many there are. */
-const char *header_find(const char *head, size_t len, const char *name, size_t *ret_len,
-                        size_t *ret_count);
 
 /* Does an Accept header name application/json, and neither text/plain nor all types? */
 bool header_wants_json(const char *accept, size_t len);

@@ -23,6 +23,7 @@
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hot.h"
 
 #define METHOD_BYTES_MAX 20
@@ -30,7 +31,7 @@
 #define CHUNK_DIGITS_MAX 8 /* hex digits of a chunk's size */
 
 enum scan_state {
-    SCAN_START,
+    SCAN_START = 0,
     SCAN_START_LF,
     SCAN_METHOD,
     SCAN_TARGET,
@@ -88,13 +89,15 @@ static const uint8_t char_class[256] = {
     [0x80 ... 0xff] = IN_URL,
 };
 
-/* Further methods of HTTP, none of which leafd serves. */
-static const char *const other_methods[] = {
-    "CONNECT",     "TRACE",      "COPY",     "LOCK",       "MKCOL",    "MOVE",   "PROPFIND",
-    "PROPPATCH",   "SEARCH",     "UNLOCK",   "BIND",       "REBIND",   "UNBIND", "ACL",
-    "REPORT",      "MKACTIVITY", "CHECKOUT", "MERGE",      "M-SEARCH", "NOTIFY", "SUBSCRIBE",
-    "UNSUBSCRIBE", "PATCH",      "PURGE",    "MKCALENDAR", "LINK",     "UNLINK", "SOURCE",
+/* As enum method has them; then further methods of HTTP, none of which leafd serves. */
+static const char *const methods[] = {
+    "GET",        "HEAD",     "POST",       "PUT",      "DELETE", "OPTIONS",   "CONNECT",
+    "TRACE",      "COPY",     "LOCK",       "MKCOL",    "MOVE",   "PROPFIND",  "PROPPATCH",
+    "SEARCH",     "UNLOCK",   "BIND",       "REBIND",   "UNBIND", "ACL",       "REPORT",
+    "MKACTIVITY", "CHECKOUT", "MERGE",      "M-SEARCH", "NOTIFY", "SUBSCRIBE", "UNSUBSCRIBE",
+    "PATCH",      "PURGE",    "MKCALENDAR", "LINK",     "UNLINK", "SOURCE",
 };
+#define CONNECT METHOD_OTHER /* the first of the further ones */
 
 /* Headers with a meaning here, by the length of their names. */
 enum header_kind {
@@ -119,6 +122,7 @@ static const struct header {
     {NAMED("origin"), HEADER_FIELD, KEPT(origin)},
     {NAMED("expect"), HEADER_EXPECT, 0},
     {NAMED("connection"), HEADER_CONNECTION, 0},
+    {NAMED("traceparent"), HEADER_FIELD, KEPT(traceparent)},
     {NAMED("content-type"), HEADER_FIELD, KEPT(content_type)},
     {NAMED("authorization"), HEADER_FIELD, KEPT(authorization)},
     {NAMED("content-length"), HEADER_LENGTH, 0},
@@ -127,11 +131,6 @@ static const struct header {
     {NAMED("proxy-connection"), HEADER_CONNECTION, 0},
     {NAMED("transfer-encoding"), HEADER_TRANSFER, 0},
 };
-
-HOT void parser_init(struct parser *parser)
-{
-    *parser = (struct parser){.state = SCAN_START};
-}
 
 COLD static enum parser_event malformed(struct parser *parser, const char *why)
 {
@@ -208,36 +207,11 @@ static void header_connection(struct parser *parser, const char *value, size_t l
     }
 }
 
-static enum parser_event header_length(struct parser *parser, const char *value, size_t len,
-                                       size_t raw_len)
-{
-    if (memchr(value + len, '\t', raw_len - len) != NULL) {
-        object(parser, "invalid character in content-length header");
-    }
-    if (parser->has_length) {
-        return malformed(parser, "Content-Length is given twice");
-    }
-    parser->has_length = true;
-    if (text_parse_decimal(value, len, 0, UINT64_MAX, &parser->head.content_length) != 0) {
-        return malformed(parser, "Content-Length is not a decimal number");
-    }
-    return PARSER_MORE;
-}
-
-static enum parser_event header_transfer(struct parser *parser, const char *value, size_t len)
-{
-    if (parser->head.chunked || !text_is(value, len, "chunked")) {
-        return malformed(parser, "Transfer-Encoding may only be one \"chunked\"");
-    }
-    parser->head.chunked = true;
-    return PARSER_MORE;
-}
-
 /* NULL: a header without a meaning. Bit 0x20 makes a letter small and leaves a hyphen as it is; no
  * other byte of a token becomes one of these. */
 HOT static const struct header *header_of(const char *name, size_t len)
 {
-    for (size_t i = 0; i < sizeof headers / sizeof headers[0] && headers[i].len <= len; i++) {
+    for (size_t i = 0; i < COUNT_OF(headers) && headers[i].len <= len; i++) {
         size_t same = 0;
 
         while (headers[i].len == len && same < len &&
@@ -251,45 +225,35 @@ HOT static const struct header *header_of(const char *name, size_t len)
     return NULL;
 }
 
-/* "[...]" of digits, colons and dots, as IPv6 has them: RFC 3986 also knows IPvFuture, which does
- * not exist. Returns its length; 0: it is none. */
-static size_t ip_literal_len(const char *text, size_t len)
-{
-    size_t at = 1;
-
-    while (at < len && (text_hex_digit(text[at]) >= 0 || text[at] == ':' || text[at] == '.')) {
-        at++;
-    }
-    return at > 2 && at < len && text[at] == ']' ? at + 1 : 0;
-}
-
-/* A name or an IPv4 address: unreserved, sub-delims and percent encoding of RFC 3986. */
-static size_t reg_name_len(const char *text, size_t len)
-{
-    size_t at = 0;
-
-    while (at < len && (char_class[(unsigned char)text[at]] & REG_NAME) != 0) {
-        if (text[at] == '%' && (len - at < 3 || text_hex_digit(text[at + 1]) < 0 ||
-                                text_hex_digit(text[at + 2]) < 0)) {
-            return at;
-        }
-        at++;
-    }
-    return at;
-}
-
 /* uri-host [ ":" port ]: the values of a Host header in RFC 9112 3.2; may be empty. */
 static bool is_host_value(const char *text, size_t len)
 {
-    size_t at = len > 0 && text[0] == '[' ? ip_literal_len(text, len) : reg_name_len(text, len);
+    bool is_literal = len > 0 && text[0] == '[';
+    size_t at = is_literal;
 
-    if (at == len || (at == 0 && text[0] == '[')) {
-        return at == len;
+    if (is_literal) {
+        /* Digits, colons and dots, as IPv6 has them: RFC 3986 also knows IPvFuture, which does not
+         * exist. */
+        while (at < len && (text_hex_digit(text[at]) >= 0 || text[at] == ':' || text[at] == '.')) {
+            at++;
+        }
+        if (at <= 2 || at == len || text[at++] != ']') {
+            return false;
+        }
+    } else {
+        /* A name or an IPv4 address: unreserved, sub-delims and percent encoding of RFC 3986. */
+        while (at < len && (char_class[(unsigned char)text[at]] & REG_NAME) != 0) {
+            if (text[at] == '%' && (len - at < 3 || text_hex_digit(text[at + 1]) < 0 ||
+                                    text_hex_digit(text[at + 2]) < 0)) {
+                return false;
+            }
+            at++;
+        }
     }
-    if (text[at] != ':') {
+    if (at < len && text[at++] != ':') {
         return false;
     }
-    for (at++; at < len && text[at] >= '0' && text[at] <= '9';) {
+    while (at < len && text[at] >= '0' && text[at] <= '9') {
         at++;
     }
     return at == len;
@@ -329,9 +293,22 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
         header_connection(parser, value, raw_len);
         return PARSER_MORE;
     case HEADER_LENGTH:
-        return header_length(parser, value, len, raw_len);
+        if (memchr(value + len, '\t', raw_len - len) != NULL) {
+            object(parser, "invalid character in content-length header");
+        }
+        if (parser->has_length) {
+            return malformed(parser, "Content-Length is given twice");
+        }
+        parser->has_length = true;
+        return text_parse_decimal(value, len, 0, UINT64_MAX, &parser->head.content_length) == 0
+                   ? PARSER_MORE
+                   : malformed(parser, "Content-Length is not a decimal number");
     case HEADER_TRANSFER:
-        return header_transfer(parser, value, len);
+        if (parser->head.chunked || !text_is(value, len, "chunked")) {
+            return malformed(parser, "Transfer-Encoding may only be one \"chunked\"");
+        }
+        parser->head.chunked = true;
+        return PARSER_MORE;
     }
     UNREACHABLE("a header");
 }
@@ -443,42 +420,15 @@ HOT static enum parser_event scan_target(struct parser *parser, const char *data
 
 const char *method_name(enum method method)
 {
-    static const char *const names[] = {
-        [METHOD_GET] = "GET",    [METHOD_HEAD] = "HEAD",     [METHOD_POST] = "POST",
-        [METHOD_PUT] = "PUT",    [METHOD_DELETE] = "DELETE", [METHOD_OPTIONS] = "OPTIONS",
-        [METHOD_OTHER] = "OTHER"};
-
-    return names[method];
-}
-
-HOT static enum method method_named(const char *name, size_t len)
-{
-#define IS(word) (len == sizeof(word) - 1 && memcmp(name, word, sizeof(word) - 1) == 0)
-    return IS("GET")       ? METHOD_GET
-           : IS("POST")    ? METHOD_POST
-           : IS("HEAD")    ? METHOD_HEAD
-           : IS("PUT")     ? METHOD_PUT
-           : IS("DELETE")  ? METHOD_DELETE
-           : IS("OPTIONS") ? METHOD_OPTIONS
-                           : METHOD_OTHER;
-#undef IS
-}
-
-/* A method that leafd does not serve, but that may exist in HTTP. */
-COLD static void other_method(struct parser *parser, const char *name, size_t len)
-{
-    parser->is_connect = len == 7 && memcmp(name, "CONNECT", len) == 0;
-    for (size_t i = 0; i < sizeof(other_methods) / sizeof(other_methods[0]); i++) {
-        if (strlen(other_methods[i]) == len && memcmp(other_methods[i], name, len) == 0) {
-            return;
-        }
-    }
-    object(parser, "invalid HTTP method");
+    return method == METHOD_OTHER ? "OTHER" : methods[method];
 }
 
 HOT static enum parser_event scan_method(struct parser *parser, const char *data, size_t end)
 {
     size_t bound = min_size(end, parser->mark + METHOD_BYTES_MAX);
+    const char *name = data + parser->mark;
+    size_t len;
+    size_t i = 0;
 
     parser->at = run_end(data, parser->at, bound, METHOD);
     if (parser->at == end) {
@@ -487,9 +437,15 @@ HOT static enum parser_event scan_method(struct parser *parser, const char *data
     if (data[parser->at] != ' ') {
         return malformed(parser, "the request does not begin with a method");
     }
-    parser->head.method = method_named(data + parser->mark, parser->at - parser->mark);
-    if (parser->head.method == METHOD_OTHER) {
-        other_method(parser, data + parser->mark, parser->at - parser->mark);
+    len = parser->at - parser->mark;
+    while (i < COUNT_OF(methods) &&
+           (strncmp(methods[i], name, len) != 0 || methods[i][len] != '\0')) {
+        i++;
+    }
+    parser->head.method = i < METHOD_OTHER ? (enum method)i : METHOD_OTHER;
+    parser->is_connect = i == CONNECT;
+    if (i == COUNT_OF(methods)) {
+        object(parser, "invalid HTTP method");
     }
     parser->at++;
     parser->head.target_at = (uint32_t)parser->at;
@@ -574,36 +530,6 @@ HOT static enum parser_event scan_line(struct parser *parser, const char *data, 
     return scan_name(parser, data, end);
 }
 
-/* Continue where the last bytes ended. There is a byte at parser->at. */
-HOT static enum parser_event scan(struct parser *parser, const char *data, size_t end)
-{
-    switch ((enum scan_state)parser->state) {
-    case SCAN_START:
-        return scan_start(parser, data, end);
-    case SCAN_START_LF:
-        return scan_lf(parser, data, end, SCAN_START);
-    case SCAN_METHOD:
-        return scan_method(parser, data, end);
-    case SCAN_TARGET:
-        return scan_target(parser, data, end);
-    case SCAN_VERSION:
-        return scan_version(parser, data, end);
-    case SCAN_LINE_LF:
-        return scan_lf(parser, data, end, SCAN_LINE);
-    case SCAN_LINE:
-        return scan_line(parser, data, end);
-    case SCAN_NAME:
-        return scan_name(parser, data, end);
-    case SCAN_VALUE:
-        return scan_value(parser, data, end);
-    case SCAN_END_LF:
-        return scan_lf(parser, data, end, SCAN_HEAD_DONE);
-    case SCAN_HEAD_DONE:
-        break;
-    }
-    UNREACHABLE("a state of the scanner");
-}
-
 /* All lines have come: check the rules over several lines. */
 HOT static enum parser_event head_done(struct parser *parser)
 {
@@ -641,9 +567,43 @@ HOT enum parser_event parser_head(struct parser *parser, const char *data, size_
 
     ASSERT(parser->state < SCAN_HEAD_DONE);
     ASSERT(parser->at <= len);
-    while (parser->at < end) {
-        enum parser_event event = scan(parser, data, end);
+    while (parser->at < end) { /* continue where the last bytes ended */
+        enum parser_event event = PARSER_MORE;
 
+        switch ((enum scan_state)parser->state) {
+        case SCAN_START:
+            event = scan_start(parser, data, end);
+            break;
+        case SCAN_START_LF:
+            event = scan_lf(parser, data, end, SCAN_START);
+            break;
+        case SCAN_METHOD:
+            event = scan_method(parser, data, end);
+            break;
+        case SCAN_TARGET:
+            event = scan_target(parser, data, end);
+            break;
+        case SCAN_VERSION:
+            event = scan_version(parser, data, end);
+            break;
+        case SCAN_LINE_LF:
+            event = scan_lf(parser, data, end, SCAN_LINE);
+            break;
+        case SCAN_LINE:
+            event = scan_line(parser, data, end);
+            break;
+        case SCAN_NAME:
+            event = scan_name(parser, data, end);
+            break;
+        case SCAN_VALUE:
+            event = scan_value(parser, data, end);
+            break;
+        case SCAN_END_LF:
+            event = scan_lf(parser, data, end, SCAN_HEAD_DONE);
+            break;
+        case SCAN_HEAD_DONE:
+            UNREACHABLE("a state of the scanner");
+        }
         if (event != PARSER_MORE) {
             return event;
         }
@@ -842,13 +802,20 @@ static size_t take_data(struct parser *parser, char *to, const char *from, size_
     return take;
 }
 
-static enum parser_event chunked_body(struct parser *parser, char *data, size_t len,
-                                      size_t *ret_used, size_t *ret_decoded)
+enum parser_event parser_body(struct parser *parser, char *data, size_t len, size_t *ret_used,
+                              size_t *ret_decoded)
 {
     size_t decoded = 0;
     size_t at = 0;
     enum parser_event event = PARSER_MORE;
 
+    ASSERT(parser->head.has_body);
+    ASSERT(parser->state < BODY_DONE);
+    if (!parser->head.chunked) {
+        *ret_decoded = take_data(parser, data, data, len);
+        *ret_used = *ret_decoded;
+        return parser->body_left == 0 ? PARSER_DONE : PARSER_MORE;
+    }
     while (event == PARSER_MORE && at < len) {
         if (parser->state == BODY_DATA) {
             size_t took = take_data(parser, data + decoded, data + at, len - at);
@@ -864,17 +831,4 @@ static enum parser_event chunked_body(struct parser *parser, char *data, size_t 
     *ret_used = at;
     *ret_decoded = decoded;
     return event;
-}
-
-enum parser_event parser_body(struct parser *parser, char *data, size_t len, size_t *ret_used,
-                              size_t *ret_decoded)
-{
-    ASSERT(parser->head.has_body);
-    ASSERT(parser->state < BODY_DONE);
-    if (parser->head.chunked) {
-        return chunked_body(parser, data, len, ret_used, ret_decoded);
-    }
-    *ret_decoded = take_data(parser, data, data, len);
-    *ret_used = *ret_decoded;
-    return parser->body_left == 0 ? PARSER_DONE : PARSER_MORE;
 }

@@ -5,9 +5,9 @@
  * accepts only what the grammar of lines allows: no spaces in header names, no bare LF, no junk
  * after a chunk. The tests compare it with http-parser.
  *
- * The happy path: parser_init(); parser_head() with all bytes of the request so far, repeatedly as
- * they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow until
- * PARSER_DONE; then parser_init() for the next request.
+ * The happy path: a parser of zeros; parser_head() with all bytes of the request so far, repeatedly
+ * as they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow until
+ * PARSER_DONE; then zeros again for the next request.
  *
  * Failure modes: PARSER_REJECT with the status, code and reason in `reject`; the stream is out of
  * step and the connection must close. Nothing allocates. However the bytes are split, the result is
@@ -72,8 +72,10 @@ struct parser_head {
     struct parser_field authorization;
     struct parser_field content_type;
     struct parser_field key; /* Idempotency-Key */
+    struct parser_field traceparent;
 };
 
+/* All zeros: ready for a request's first byte. */
 struct parser {
     struct parser_head head;
     struct parser_reject reject; /* after PARSER_REJECT */
@@ -95,9 +97,6 @@ struct parser {
     uint64_t body_bytes;   /* decoded so far */
     size_t line_bytes;     /* of chunk extensions and trailers, together bounded as a head */
 };
-
-/* Ready for a request's first byte. */
-void parser_init(struct parser *parser);
 
 /* Scan a head: data is all bytes of this request so far, from the first; they may move between
  * calls. PARSER_DONE when the head is complete (head.len <= len). */

@@ -105,6 +105,22 @@ const char *text_trim(const char *text, size_t *len)
     return text;
 }
 
+bool text_next(const char **at, const char *end, char separator, const char **ret_part,
+               size_t *ret_len)
+{
+    const char *stop;
+
+    if (*at >= end) {
+        return false;
+    }
+    stop = memchr(*at, separator, (size_t)(end - *at));
+    stop = stop != NULL ? stop : end;
+    *ret_len = (size_t)(stop - *at);
+    *ret_part = text_trim(*at, ret_len);
+    *at = stop + 1;
+    return true;
+}
+
 bool text_is(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && strncasecmp(text, word, len) == 0;
@@ -124,20 +140,6 @@ bool text_is_utf8(const char *text, size_t len)
     return true;
 }
 
-static void put_json_char(struct buf *buf, unsigned char c)
-{
-    if (c == '"' || c == '\\') {
-        buf_put_u8(buf, '\\');
-        buf_put_u8(buf, c);
-    } else if (c == '\n') {
-        buf_put(buf, "\\n", 2);
-    } else if (c < 0x20 || c == 0x7f) { /* DEL is legal in JSON, but bad for terminals */
-        buf_printf(buf, "\\u%04x", c);
-    } else {
-        buf_put_u8(buf, c);
-    }
-}
-
 void text_put_json(struct buf *buf, const char *text, size_t len)
 {
     buf_reserve(buf, len + 2);
@@ -146,13 +148,18 @@ void text_put_json(struct buf *buf, const char *text, size_t len)
         uint32_t code;
         size_t step = utf8_step(text + i, len - i, &code);
 
-        if (step == 1) {
-            put_json_char(buf, (unsigned char)text[i]);
-        } else if (step > 1) {
-            buf_put(buf, text + i, step);
-        } else {
+        if (step == 0) {
             buf_put(buf, "\xef\xbf\xbd", 3);
             step = 1;
+        } else if (code == '\n') {
+            buf_put(buf, "\\n", 2);
+        } else if (code < 0x20 || code == 0x7f) { /* DEL is legal in JSON, but bad for terminals */
+            buf_printf(buf, "\\u%04x", (unsigned)code);
+        } else {
+            if (code == '"' || code == '\\') {
+                buf_put_u8(buf, '\\');
+            }
+            buf_put(buf, text + i, step);
         }
         i += step;
     }
@@ -269,47 +276,17 @@ static bool take_digits(const char **at, const char *end, size_t digits, uint64_
     return true;
 }
 
-/* ".5", which may be missing, in milliseconds; fractions of one are dropped. */
-static bool take_fraction(const char **at, const char *end, int *ret_ms)
-{
-    int unit_ms = 100;
-
-    *ret_ms = 0;
-    if (*at == end || **at != '.') {
-        return true;
-    }
-    for ((*at)++; *at < end && **at >= '0' && **at <= '9'; (*at)++, unit_ms /= 10) {
-        *ret_ms += (**at - '0') * unit_ms;
-    }
-    return (*at)[-1] != '.';
-}
-
-/* "Z" or "+01:00", which end the text, in minutes ahead of UTC. */
-static bool read_offset(const char *at, const char *end, int *ret_minutes)
-{
-    char sign = at < end ? *at++ : '\0';
-    int hours = 0;
-    int minutes = 0;
-
-    if (sign != 'Z' && sign != 'z' &&
-        ((sign != '+' && sign != '-' && sign != ' ') ||
-         !take_digits(&at, end, 2, 0, 23, ":", &hours) ||
-         !take_digits(&at, end, 2, 0, 59, "", &minutes))) {
-        return false;
-    }
-    *ret_minutes = (sign == '-' ? -1 : 1) * (hours * 60 + minutes);
-    return at == end;
-}
-
 int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms)
 {
     const char *at = text;
     const char *end = text + len;
     struct tm tm = {0};
     struct tm same;
-    int fraction_ms;
-    int minutes;
+    int fraction_ms = 0;
+    int hours = 0;
+    int minutes = 0;
     time_t seconds;
+    char zone;
 
     if (len <= 15 && text_parse_decimal(text, len, 0, UINT64_MAX, ret_wall_ms) == 0) {
         return *ret_wall_ms / 1000 <= LAST_SECOND ? 0 : ERR_INVALID;
@@ -319,8 +296,25 @@ int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms)
         !take_digits(&at, end, 2, 1, 31, "", &tm.tm_mday) || at == end ||
         (*at != 'T' && *at != 't') || !take_digits((at++, &at), end, 2, 0, 23, ":", &tm.tm_hour) ||
         !take_digits(&at, end, 2, 0, 59, ":", &tm.tm_min) ||
-        !take_digits(&at, end, 2, 0, 60, "", &tm.tm_sec) ||
-        !take_fraction(&at, end, &fraction_ms) || !read_offset(at, end, &minutes)) {
+        !take_digits(&at, end, 2, 0, 60, "", &tm.tm_sec)) {
+        return ERR_INVALID;
+    }
+    if (at < end && *at == '.') {
+        const char *dot = at++;
+
+        for (int unit_ms = 100; at < end && *at >= '0' && *at <= '9'; at++, unit_ms /= 10) {
+            fraction_ms += (*at - '0') * unit_ms;
+        }
+        if (at == dot + 1) {
+            return ERR_INVALID;
+        }
+    }
+    zone = at < end ? *at++ : '\0'; /* "Z" or "+01:00" */
+    if ((zone != 'Z' && zone != 'z' &&
+         ((zone != '+' && zone != '-' && zone != ' ') ||
+          !take_digits(&at, end, 2, 0, 23, ":", &hours) ||
+          !take_digits(&at, end, 2, 0, 59, "", &minutes))) ||
+        at != end) {
         return ERR_INVALID;
     }
     tm.tm_year -= 1900;
@@ -330,7 +324,7 @@ int text_parse_time(const char *text, size_t len, uint64_t *ret_wall_ms)
     if (tm.tm_sec < 60 && same.tm_mday != tm.tm_mday) { /* there is no such day */
         return ERR_INVALID;
     }
-    seconds -= minutes * 60;
+    seconds -= (zone == '-' ? -1 : 1) * (hours * 60 + minutes) * 60;
     if (seconds < 0 || seconds > (time_t)LAST_SECOND) {
         return ERR_INVALID;
     }

@@ -38,6 +38,10 @@ bool text_hex(const char *text, size_t count, uint8_t *ret_bytes);
 /* Take blanks and tabs off both ends; *len becomes less. Returns the new beginning. */
 const char *text_trim(const char *text, size_t *len);
 
+/* The next part of a list, up to the separator, trimmed; moves *at behind it. False at the end. */
+bool text_next(const char **at, const char *end, char separator, const char **ret_part,
+               size_t *ret_len);
+
 /* Is the text this word, in any case of ASCII letters? */
 bool text_is(const char *text, size_t len, const char *word);
 

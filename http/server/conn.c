@@ -3,6 +3,8 @@
  */
 #include "http/server/conn.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +25,7 @@
 /* The most put-off connections served in one turn of the loop, however little they do. */
 #define TURN_STEPS_MAX 64
 
-/* %s: the address. */
-#define PROXY_UNNAMED                                                                              \
-    "a header of the PROXY protocol from %s: let proxy.from name that address, or the proxy send " \
-    "none (send-proxy)"
+#define KEEPALIVE_S 300 /* as Redis's tcp-keepalive */
 
 static void conn_poll_cb(uv_poll_t *poll, int status, int events);
 
@@ -70,6 +69,8 @@ static void free_body(struct conn *conn)
 /* The present request is answered (is_last: the connection's last): make room for the next one. */
 HOT static void conn_done(struct conn *conn, bool is_last)
 {
+    static const struct wire nothing;
+
     if (conn->metered.has_body) {
         free_body(conn);
     }
@@ -80,7 +81,7 @@ HOT static void conn_done(struct conn *conn, bool is_last)
         conn_move(conn, CONN_FINISHING);
         wire_drop(&conn->wire);
         timer_cancel(&conn->conns->timers, &conn->read_timer);
-        meter_input_end(&conn->conns->meter, &conn->metered);
+        (void)meter_input(&conn->conns->meter, &conn->metered, &nothing, false);
     } else {
         if (conn->metered.input > 0) {
             meter_input_step(&conn->conns->meter, &conn->metered);
@@ -215,7 +216,9 @@ bool conn_address(const struct conn *conn, struct sockaddr_storage *ret_address)
 
 bool conn_trace(const struct conn *conn, char ret_trace[HEADER_TRACE_BYTES])
 {
-    return conn->talker->trace != NULL && conn->talker->trace(conn, ret_trace);
+    const struct parser_field *field = &conn->parser.head.traceparent;
+
+    return field->count == 1 && header_trace(conn_at(conn, field->at), field->len, ret_trace);
 }
 
 void conn_identify(struct conn *conn, const char *name, size_t len,
@@ -313,7 +316,7 @@ static inline bool is_last(struct conn *conn)
                atomic_load_explicit(conns->lets_go, memory_order_relaxed)) {
         conn->ending = CONN_LINGERS;
     }
-    return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
+    return was_last(conn);
 }
 
 /* The request waited for a node, or a disk: finding its trace costs little beside that. */
@@ -472,12 +475,19 @@ void conn_refuse(struct conn *conn, enum meter_refusal refusal, uint64_t limit)
     conn_reject(conn, &reject);
 }
 
-void conn_is_proxied(struct conn *conn)
+void conn_reject_proxy(struct conn *conn, bool is_missing)
 {
-    char why[sizeof PROXY_UNNAMED + LIMIT_CLIENT_NAME_BYTES];
+    char why[200 + LIMIT_CLIENT_NAME_BYTES];
     const struct parser_reject reject = {400, "bad_request", why, 0};
 
-    (void)snprintf(why, sizeof why, PROXY_UNNAMED, conn->peer->name);
+    (void)snprintf(why, sizeof why,
+                   is_missing
+                       ? "proxy.from names %s, so each connection from there begins with a header "
+                         "of the PROXY protocol, and this one does not: let the proxy send it "
+                         "(send-proxy)"
+                       : "a header of the PROXY protocol from %s: let proxy.from name that "
+                         "address, or the proxy send none (send-proxy)",
+                   conn->peer->name);
     conn_reject(conn, &reject);
 }
 
@@ -509,72 +519,6 @@ bool conn_charge_bound(struct conn *conn, struct client_rate *rate, uint64_t amo
 
 /* --- resting: the deadline, kept memory, awaited events --- */
 
-/* How long the present state may last. */
-static uint32_t limit_ms(const struct conn *conn)
-{
-    const struct http_settings *settings = conn->conns->settings;
-
-    switch (conn->state) {
-    case CONN_IDLE:
-        return conn->idle_ms;
-    case CONN_HEAD:
-    case CONN_PROXY:
-        return settings->head_ms;
-    case CONN_BODY:
-        return settings->body_ms;
-    case CONN_LINGERING:
-        return conn->retired ? LIMIT_HTTP_GOODBYE_MS : LIMIT_HTTP_LINGER_MS;
-    case CONN_HANDSHAKE:
-        return LIMIT_TLS_HANDSHAKE_MS;
-    case CONN_SERVING:
-    case CONN_FINISHING:
-    case CONN_CLOSED:
-        break;
-    }
-    UNREACHABLE("a state without a deadline");
-}
-
-/* Set when a connection without a request since conns_retire() ends: a new one has a moment for a
- * request. */
-COLD static void set_retire_timer(struct conn *conn)
-{
-    const struct conns *conns = conn->conns;
-    uint64_t due_ms = conn->since_ms + LIMIT_HTTP_RETIRE_MS;
-
-    if (!timer_is_armed(&conn->read_timer)) {
-        timer_arm(&conn->conns->timers, &conn->read_timer,
-                  due_ms > conns->retire_until_ms ? due_ms : conns->retire_until_ms);
-    }
-}
-
-/* Set the deadline of the present state, if it has one. A connection whose replies are still being
- * sent is not idle: the deadline of the write side holds. */
-HOT static void conn_set_deadline(struct conn *conn)
-{
-    struct conns *conns = conn->conns;
-    bool is_idle = conn->state == CONN_IDLE;
-    uint64_t due_ms;
-    uint64_t late_ms;
-    uint32_t limit;
-
-    if ((conn->state > CONN_BODY && conn->state < CONN_LINGERING) || wire_is_full(&conn->wire) ||
-        conn->metered.put_off == &conns->meter.no_room ||
-        (is_idle && (wire_is_waiting(&conn->wire) || (conn->idle_ms == 0 && !conns->retiring)))) {
-        timer_cancel(&conns->timers, &conn->read_timer);
-        return;
-    }
-    if (is_idle && conns->retiring) {
-        set_retire_timer(conn);
-        return;
-    }
-    limit = is_idle ? conn->idle_ms : limit_ms(conn);
-    due_ms = conn->since_ms + limit;
-    late_ms = is_idle ? limit / IDLE_LATE_PART : 0;
-    if (conn->read_timer.due_ms < due_ms || conn->read_timer.due_ms > due_ms + late_ms) {
-        timer_arm(&conns->timers, &conn->read_timer, due_ms + late_ms);
-    }
-}
-
 /* Too much is kept. If this connection's request waits, the connection is closed without a reply,
  * since the request may be carried out or not. Else the requests with the least progress are
  * refused; a connection with untaken replies could not receive that, and is closed. */
@@ -605,11 +549,37 @@ HOT void conn_rest(struct conn *conn)
 {
     struct conns *conns = conn->conns;
     struct wire *wire = &conn->wire;
+    bool is_idle = conn->state == CONN_IDLE;
     bool has_room;
+    uint64_t due_ms;
+    uint64_t late_ms;
+    uint32_t limit_ms;
     int events;
 
     ASSERT(conn->state != CONN_CLOSED);
-    conn_set_deadline(conn);
+    /* A connection whose replies are still being sent is not idle: the deadline of the write side
+     * holds. */
+    if ((conn->state > CONN_BODY && conn->state < CONN_LINGERING) || wire_is_full(wire) ||
+        conn->metered.put_off == &conns->meter.no_room ||
+        (is_idle && (wire_is_waiting(wire) || (conn->idle_ms == 0 && !conns->retiring)))) {
+        timer_cancel(&conns->timers, &conn->read_timer);
+    } else if (is_idle && conns->retiring) {
+        /* No request since conns_retire(): a new connection has a moment for one. */
+        due_ms = conn->since_ms + LIMIT_HTTP_RETIRE_MS;
+        if (!timer_is_armed(&conn->read_timer)) {
+            timer_arm(&conns->timers, &conn->read_timer,
+                      due_ms > conns->retire_until_ms ? due_ms : conns->retire_until_ms);
+        }
+    } else {
+        limit_ms = is_idle         ? conn->idle_ms
+                   : conn->retired ? LIMIT_HTTP_GOODBYE_MS
+                                   : conns->limits_ms[conn->state];
+        due_ms = conn->since_ms + limit_ms;
+        late_ms = is_idle ? limit_ms / IDLE_LATE_PART : 0;
+        if (conn->read_timer.due_ms < due_ms || conn->read_timer.due_ms > due_ms + late_ms) {
+            timer_arm(&conns->timers, &conn->read_timer, due_ms + late_ms);
+        }
+    }
     wire_keep(wire, conns->input, conn->state != CONN_FINISHING && conn->state != CONN_LINGERING,
               uv_now(conns->uv));
     if (meter_input(&conns->meter, &conn->metered, wire, conn->state == CONN_SERVING)) {
@@ -641,8 +611,17 @@ COLD static void conn_finish(struct conn *conn)
 
 static void read_timer_fire(struct timer *timer, uint64_t now_ms)
 {
+    static const char *const reasons[] = {
+        [CONN_IDLE] = "idle",
+        [CONN_HEAD] = "the request's head did not arrive in time (limit in ms)",
+        [CONN_BODY] = "the request's body did not arrive in time (limit in ms)",
+        [CONN_LINGERING] = "lingered",
+        [CONN_HANDSHAKE] = "the handshake was too slow",
+        [CONN_PROXY] = "the proxy's header was too slow",
+    };
     struct conn *conn = CONTAINER(timer, struct conn, read_timer);
-    struct parser_reject slow = {408, "too_slow", "", limit_ms(conn)};
+    const struct parser_reject slow = {408, "too_slow", reasons[conn->state],
+                                       conn->conns->limits_ms[conn->state]};
     char first;
 
     if (conn->state == CONN_IDLE && conn->conns->retiring) {
@@ -655,19 +634,10 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
         }
         conn->retired = true;
         conn_finish(conn);
-    } else if (conn->state == CONN_IDLE) {
-        conn_close(conn, "idle");
-    } else if (conn->state == CONN_LINGERING) {
-        conn_close(conn, "lingered");
-    } else if (conn->state == CONN_HANDSHAKE) {
-        conn_close(conn, "the handshake was too slow");
-    } else if (conn->state == CONN_PROXY) {
-        conn_close(conn, "the proxy's header was too slow");
-    } else {
-        slow.why = conn->state == CONN_HEAD
-                       ? "the request's head did not arrive in time (limit in ms)"
-                       : "the request's body did not arrive in time (limit in ms)";
+    } else if (conn->state == CONN_HEAD || conn->state == CONN_BODY) {
         conn_reject(conn, &slow);
+    } else {
+        conn_close(conn, reasons[conn->state]);
     }
 }
 
@@ -677,15 +647,20 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
  * have been read. */
 HOT static bool conn_decrypt(struct conn *conn)
 {
-    bool is_broken;
+    struct wire *wire = &conn->wire;
+    ssize_t len;
 
-    if (wire_decrypt(&conn->wire, conn->conns->input, &is_broken)) {
+    wire_borrow(wire, conn->conns->input);
+    len = session_read(wire->tls, wire->bytes + wire->end, WIRE_INPUT_BYTES - wire->end);
+    if (len > 0) {
+        wire->end += (uint32_t)len;
         return true;
     }
-    if (is_broken) {
+    wire->ended = wire->ended || len < 0;
+    if (len == TLS_BROKEN) {
         conn->ending = CONN_LINGERS; /* bytes after it were not read */
     }
-    if (session_owes(conn->wire.tls, false)) {
+    if (session_owes(wire->tls, false)) {
         conn_queue(conn);
     }
     return false;
@@ -738,7 +713,7 @@ HOT static void conn_process(struct conn *conn)
 static void conn_handshake(struct conn *conn)
 {
     const struct parser_reject plain = {400, "tls_required", conn->talker->tls_required, 0};
-    struct tls_session *surplus;
+    const struct tls_loop *tls = conn->conns->tls;
     enum tls_step step;
     bool is_proxied;
 
@@ -746,9 +721,8 @@ static void conn_handshake(struct conn *conn)
         conn_move(conn, CONN_HANDSHAKE);
     }
     step = session_handshake(conn->wire.tls);
-    surplus = tls_loop_surplus(conn->conns->tls);
-    if (surplus != NULL) {
-        conn_close(surplus->owner, "too many handshakes are under way");
+    if (tls->handshake_count > LIMIT_TLS_HANDSHAKES) {
+        conn_close(TAILQ_FIRST(&tls->handshakes)->owner, "too many handshakes are under way");
     }
     if (session_owes(conn->wire.tls, false)) {
         conn_queue(conn);
@@ -766,7 +740,7 @@ static void conn_handshake(struct conn *conn)
         wire_end_tls(&conn->wire);
         conn_move(conn, CONN_IDLE);
         if (is_proxied) {
-            conn_is_proxied(conn);
+            conn_reject_proxy(conn, false);
         } else {
             conn_reject(conn, &plain);
         }
@@ -782,8 +756,10 @@ HOT static void conn_read(struct conn *conn)
 {
     struct wire *wire = &conn->wire;
 
-    if (wire->tls != NULL && session_must_wait(wire->tls)) {
-        return; /* the socket reports again */
+    if (wire->tls != NULL &&
+        (!session_wants(wire->tls) || (wire->tls->phase == TLS_HELLO &&
+                                       conn->conns->tls->starts >= LIMIT_TLS_STARTS_PER_TURN))) {
+        return; /* no room, or enough handshakes in this turn: the socket reports again */
     }
     switch (wire_read(wire, conn->conns->input)) {
     case WIRE_FAILED:
@@ -793,7 +769,7 @@ HOT static void conn_read(struct conn *conn)
         /* The client may still read its answers, unless its request waits for ids that it may never
          * read. */
         if (wire->tls != NULL && conn->state == CONN_IDLE && wire->reply_count == 0) {
-            session_cut(wire->tls);
+            wire->tls->closed = true; /* the client has hung up and needs no close_notify */
         }
         if (conn->state == CONN_LINGERING || conn->state == CONN_HANDSHAKE) {
             conn_close(conn, "done");
@@ -951,30 +927,17 @@ HOT void conns_flush(struct conns *conns)
 
 /* --- what was put off --- */
 
-/* Continue a connection that was put off. */
-static void conn_go_on(struct conn *conn)
-{
-    if (wire_is_waiting(&conn->wire)) {
-        conn_send(conn);
-    } else if (makes_parts(conn)) {
-        if (conn->wait->takes_turn) {
-            conn->conns->meter.work_bytes += LIMIT_HTTP_TURN_BYTES;
-        } else {
-            conns_count(&conn->conns->counts.parts, 1);
-        }
-        conn->wait->sent(conn->wait);
-    } else if (conn->state <= CONN_BODY) {
-        conn_process(conn);
-    }
-}
-
-/* Continue the connections that were put off, one after the other, up to this turn's work. */
-COLD static void do_later(struct conns *conns)
+HOT bool conns_turn_end(struct conns *conns)
 {
     struct conn_meter *meter = &conns->meter;
-    uint64_t until_bytes = meter->work_bytes + LIMIT_HTTP_TURN_BYTES;
     struct metered *metered;
+    uint64_t until_bytes;
 
+    conns_flush(conns);
+    if (TAILQ_EMPTY(&meter->later) && TAILQ_EMPTY(&meter->no_room)) {
+        return false;
+    }
+    until_bytes = meter->work_bytes + LIMIT_HTTP_TURN_BYTES;
     /* Connections that wait for room continue, as many as one turn may serve. */
     for (unsigned i = 0; i < TURN_STEPS_MAX && !meter_output_is_full(meter) &&
                          (metered = TAILQ_FIRST(&meter->no_room)) != NULL;
@@ -986,31 +949,24 @@ COLD static void do_later(struct conns *conns)
                          (metered = TAILQ_FIRST(&meter->later)) != NULL;
          i++) {
         struct conn *conn = CONTAINER(metered, struct conn, metered);
-        bool has_room =
-            wire_is_waiting(&conn->wire) ||
-            (makes_parts(conn) && !conn->wait->takes_turn ? !meter_output_is_full(meter)
-                                                          : meter_has_room(meter, &conn->wire));
+        bool is_waiting = wire_is_waiting(&conn->wire);
+        bool makes_part = makes_parts(conn) && !conn->wait->takes_turn;
 
         meter_put_on(metered);
-        if (has_room) {
-            conn_go_on(conn);
-        } else {
+        if (is_waiting) {
+            conn_send(conn);
+        } else if (makes_part ? meter_output_is_full(meter) : !meter_has_room(meter, &conn->wire)) {
             meter_put_off(metered, &meter->no_room);
             conn_queue(conn); /* a connection that waits for room keeps none */
+        } else if (makes_parts(conn)) {
+            meter->work_bytes += makes_part ? 0 : LIMIT_HTTP_TURN_BYTES;
+            conns_count(&conns->counts.parts, makes_part);
+            conn->wait->sent(conn->wait);
+        } else if (conn->state <= CONN_BODY) {
+            conn_process(conn);
         }
         conns_flush(conns);
     }
-}
-
-HOT bool conns_turn_end(struct conns *conns)
-{
-    struct conn_meter *meter = &conns->meter;
-
-    conns_flush(conns);
-    if (TAILQ_EMPTY(&meter->later) && TAILQ_EMPTY(&meter->no_room)) {
-        return false;
-    }
-    do_later(conns);
     return !TAILQ_EMPTY(&meter->later) ||
            (!TAILQ_EMPTY(&meter->no_room) && !meter_output_is_full(meter));
 }
@@ -1020,6 +976,9 @@ HOT bool conns_turn_end(struct conns *conns)
 struct conn *conn_new(struct conns *conns, const struct listener *listener, int fd,
                       struct http_client *client, bool refused)
 {
+    static const int on = 1;
+    static const int unsent_bytes = LIMIT_HTTP_UNSENT_BYTES;
+    static const int keepalive_s = KEEPALIVE_S;
     struct conn *conn = MUST_HAVE(calloc(1, sizeof *conn));
 
     conn->conns = conns;
@@ -1046,7 +1005,14 @@ struct conn *conn_new(struct conns *conns, const struct listener *listener, int 
     conns->counts.conns++;
     conns->refused_count += refused;
     TAILQ_INSERT_TAIL(&conns->all, conn, all_link);
-    wire_set_options(&conn->wire, conn->idle_ms == 0);
+    /* Replies are whole when they are written; waiting for more would only delay them. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (conn->idle_ms == 0) { /* the kernel detects that the client has gone */
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive_s, sizeof keepalive_s);
+    }
+    /* Bytes that the kernel holds for a client that does not read are memory, too. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
     return conn;
 }
 
@@ -1060,6 +1026,11 @@ void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *
     conns->settings = settings;
     conns->service = service;
     conns->clients = clients;
+    conns->limits_ms[CONN_HEAD] = settings->head_ms;
+    conns->limits_ms[CONN_PROXY] = settings->head_ms;
+    conns->limits_ms[CONN_BODY] = settings->body_ms;
+    conns->limits_ms[CONN_LINGERING] = LIMIT_HTTP_LINGER_MS;
+    conns->limits_ms[CONN_HANDSHAKE] = LIMIT_TLS_HANDSHAKE_MS;
     meter_init(&conns->meter, settings);
     timers_init(&conns->timers);
     TAILQ_INIT(&conns->queue);
@@ -1075,7 +1046,9 @@ void conns_free(struct conns *conns)
     ASSERT(TAILQ_EMPTY(&conns->queue) && meter_is_clear(&conns->meter));
     buf_free(&conns->scratch);
     tls_loop_free(conns->tls);
-    wire_pool_free(&conns->pool);
+    while (conns->pool.count > 0) {
+        buf_free(&conns->pool.spare[--conns->pool.count]);
+    }
 }
 
 /* conn: the present one; next: kept by the caller, as the present one may close. */

@@ -6,14 +6,8 @@
  * protocol). loop.c decides which clients get one.
  *
  * The happy path: the talker finds a complete request and calls conn_serve(); the service answers
- * it at once, or later after conn_wait(). The answer is appended to the output, and the connection
- * is queued to send it at the end of the turn.
- *
- * An answer comes in one of three forms:
- *   - whole: conn_answer(), for errors conn_fail();
- *   - in parts: conn_answer_parts(), of a known length, made part by part in this connection's
- *     turns, so that long answers keep no other connection waiting;
- *   - as a stream: conn_stream(), of unknown length, piece by piece as it is made.
+ * it at once, or later after conn_wait(): whole, in parts, or as a stream. The answer is appended
+ * to the output, and the connection is queued to send it at the end of the turn.
  *
  * A request may wait: the service embeds a struct http_wait in its data of the request. Meanwhile
  * the connection reads no further than its buffer, so that replies stay in order; the client's end
@@ -23,18 +17,11 @@
  * A connection keeps the last head that it read: a client that takes ids repeats the same head, and
  * the same bytes mean the same, so they are not parsed again.
  *
- * Turns. Bytes are read into a buffer of fixed size, and the talker is given every complete request
- * in it. The output of a loop's turn is written at its end, by one write for each connection. So
- * all requests are read and served first, then all replies are sent. The code that reads and
- * serves, and the kernel's path from send() to the receiver, each fit into the processor's caches,
- * but not both together.
- *
- * Large replies and long pipelines keep no other connection waiting: larger work is put off and
- * done part by part, one connection after the other, a bounded amount in each turn of the loop,
- * after the other connections' requests. The memory of unsent replies is bounded too: beyond the
- * bound a connection whose replies are not all taken is put off until there is room, and slow
- * readers are closed. A request or a body that comes slowly is refused when its place is needed
- * (meter.h).
+ * Turns. In a loop's turn all requests are read and served first, then all replies are sent, by one
+ * write for each connection. The code that reads and serves, and the kernel's path from send() to
+ * the receiver, each fit into the processor's caches, but not both together. Larger work is put off
+ * and done part by part, one connection after the other, a bounded amount in each turn, after the
+ * other connections' requests. Memory is bounded by meter.h.
  *
  * Over TLS a connection begins with a handshake. A client that speaks without TLS is answered
  * without TLS.
@@ -176,6 +163,7 @@ struct conns {
     const struct http_service *service;
     void *data; /* the service's, of this loop */
     struct timers timers;
+    uint32_t limits_ms[CONN_CLOSED]; /* of the states with a deadline, but CONN_IDLE */
     bool draining;
     /* While true, each reply of HTTP is its connection's last; NULL: never. */
     const _Atomic bool *lets_go;
@@ -351,7 +339,8 @@ void conn_answer(struct conn *conn, int status, const char *type, const char *ex
 COLD void conn_fail(struct conn *conn, int status, const char *code, const char *extra,
                     const char *more, const char *message);
 
-/* --- answering: in parts --- */
+/* --- answering: in parts, made in this connection's turns, so that a long answer keeps no other
+ * connection waiting --- */
 
 /* The first field of the service's data of the answer, from malloc(): the connection frees it, once
  * the answer is complete or the client has gone. */
@@ -386,9 +375,9 @@ COLD void conn_reject(struct conn *conn, const struct parser_reject *reject);
 /* The same, for lack of room, or for a quota. limit: 0: none is named. */
 COLD void conn_refuse(struct conn *conn, enum meter_refusal refusal, uint64_t limit);
 
-/* Answer the present request, which is the header of a proxy not named in the settings; the
- * connection ends. */
-COLD void conn_is_proxied(struct conn *conn);
+/* Answer that there is a proxy's header from an address not named in the settings, or none from one
+ * that is; the connection ends. */
+COLD void conn_reject_proxy(struct conn *conn, bool is_missing);
 
 /* --- quotas --- */
 

@@ -83,29 +83,12 @@ HOT static void http_head_done(struct conn *conn)
 
 /* --- bodies --- */
 
-/* Take the place of the body with the least progress, if one is slow. False: none is. */
-static bool take_place(struct conn *to, enum meter_body full)
-{
-    struct conns *conns = to->conns;
-    uint64_t now_ms = uv_now(conns->uv);
-    struct metered *metered = NULL;
-
-    while ((metered = meter_slow_body(&conns->meter, metered, now_ms)) != NULL) {
-        struct conn *body = CONTAINER(metered, struct conn, metered);
-
-        if (body != to && (full == METER_BODY_ALL || meter_is_large(metered->body_bytes)) &&
-            (full != METER_BODY_SHARE || body->client == to->client)) {
-            conn_refuse(body, REFUSED_BODY_SLOW, 0);
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Keep a piece of the body if the service wants it. False when there is no room; answered. */
 static bool keep_body(struct conn *conn, const char *data, size_t len)
 {
     struct conns *conns = conn->conns;
+    const uint64_t now_ms = uv_now(conns->uv);
+    struct metered *slow = NULL;
     enum meter_body result;
 
     if (conn->parser.body_bytes + conn->parser.body_left > conn->request.body_max) {
@@ -116,9 +99,19 @@ static bool keep_body(struct conn *conn, const char *data, size_t len)
         return true;
     }
     ASSERT(conn->body.len + len <= conn->request.body_max);
-    do {
-        result = meter_body(&conns->meter, &conn->metered, conn->client, len, uv_now(conns->uv));
-    } while (result > METER_BODY_QUOTA && take_place(conn, result));
+    result = meter_body(&conns->meter, &conn->metered, conn->client, len, now_ms);
+    /* Take the places of bodies that are slow, those with the least progress first. */
+    while (result > METER_BODY_QUOTA &&
+           (slow = meter_slow_body(&conns->meter, slow, now_ms)) != NULL) {
+        struct conn *body = CONTAINER(slow, struct conn, metered);
+
+        if (body != conn && (result == METER_BODY_ALL || meter_is_large(slow->body_bytes)) &&
+            (result != METER_BODY_SHARE || body->client == conn->client)) {
+            conn_refuse(body, REFUSED_BODY_SLOW, 0);
+            slow = NULL; /* it is no longer in the list */
+            result = meter_body(&conns->meter, &conn->metered, conn->client, len, now_ms);
+        }
+    }
     switch (result) {
     case METER_BODY_OK:
         buf_put(&conn->body, data, len);
@@ -172,7 +165,7 @@ HOT static bool http_step(struct conn *conn)
         return step_body(conn);
     }
     if (conn->state == CONN_IDLE) {
-        parser_init(&conn->parser);
+        conn->parser = (struct parser){0};
         conn_move(conn, CONN_HEAD);
     }
     switch (parser_head(&conn->parser, conn_at(conn, 0), wire_len(&conn->wire))) {
@@ -183,7 +176,7 @@ HOT static bool http_step(struct conn *conn)
         return true;
     case PARSER_REJECT:
         if (is_proxy_header(conn_at(conn, 0), wire_len(&conn->wire))) {
-            conn_is_proxied(conn);
+            conn_reject_proxy(conn, false);
         } else {
             conn_reject(conn, &conn->parser.reject);
         }
@@ -235,54 +228,28 @@ static const char *status_reason(int status)
 /* Appends, with room checked before, and returns the place after it. */
 #define PUT_LITERAL(at, text) mempcpy((at), (text), sizeof(text) - 1)
 
-/* For the Date header: made anew each second. */
-HOT static const char *date_of(struct conns *conns)
-{
-    uint64_t now_ms = uv_now(conns->uv);
-    uint64_t wall_ms;
-
-    if (now_ms >= conns->date_until_ms) {
-        wall_ms = clock_wall_ms(conns->service->clock);
-        text_time_http(wall_ms, conns->date);
-        conns->date_until_ms = now_ms + 1000 - wall_ms % 1000;
-    }
-    return conns->date;
-}
-
-/* The head of an answer without a length: its body comes in chunks, or, to a client of HTTP/1.0,
- * ends with the connection. */
-static void put_stream_head(struct conn *conn, struct buf *out, const struct answer *answer)
-{
-    bool is_old = conn->parser.head.http_1_0;
-
-    if (is_old) {
-        conn->ending = CONN_CLOSES;
-    }
-    buf_printf(out, "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: %s\r\n", date_of(conn->conns),
-               answer->type);
-    buf_printf(out, "Cache-Control: no-store\r\n%s%s\r\n",
-               is_old ? "" : "Transfer-Encoding: chunked\r\n",
-               is_old || answer->is_last ? "Connection: close\r\n" : "");
-}
-
-/* 503 and 423 always carry Retry-After: 1, and so does 429 unless `extra` has another. */
+/* A stream has no length: its body comes in chunks, or, to a client of HTTP/1.0, ends with the
+ * connection. 503 and 423 always carry Retry-After: 1, and so does 429 unless `extra` has
+ * another. */
 HOT static void http_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
     const struct parser_head *head = &conn->parser.head;
     const bool is_complete = conn->state == CONN_SERVING; /* else the head is not valid yet */
     const size_t extra_len = answer->extra != NULL ? strlen(answer->extra) : 0;
+    const bool is_stream = answer->form == ANSWER_STREAM;
+    struct conns *conns = conn->conns;
+    const uint64_t now_ms = uv_now(conns->uv);
     const int status = answer->status;
     size_t body_len = answer->len; /* of what is put here */
     char *at;
 
-    if (answer->form == ANSWER_STREAM) {
-        put_stream_head(conn, out, answer);
-        return;
+    if (is_stream && head->http_1_0) {
+        conn->ending = CONN_CLOSES;
     }
     ASSERT(status >= 200 && status <= 599);
     ASSERT_IMPLIES(answer->len > 0, answer->type != NULL && status != 204);
     ASSERT_IMPLIES(answer->form == ANSWER_PARTS, head->method != METHOD_HEAD);
-    if (answer->form == ANSWER_PARTS || (is_complete && head->method == METHOD_HEAD)) {
+    if (answer->form != ANSWER_WHOLE || (is_complete && head->method == METHOD_HEAD)) {
         body_len = 0;
     }
     buf_reserve(out, HEAD_BYTES_MAX + extra_len + body_len);
@@ -293,12 +260,18 @@ HOT static void http_put(struct conn *conn, struct buf *out, const struct answer
         at += snprintf(at, HEAD_BYTES_MAX, "HTTP/1.1 %d %s\r\n", status, status_reason(status));
     }
     at = PUT_LITERAL(at, "Date: ");
-    at = mempcpy(at, date_of(conn->conns), TEXT_TIME_HTTP_BYTES);
+    if (now_ms >= conns->date_until_ms) { /* made anew each second */
+        const uint64_t wall_ms = clock_wall_ms(conns->service->clock);
+
+        text_time_http(wall_ms, conns->date);
+        conns->date_until_ms = now_ms + 1000 - wall_ms % 1000;
+    }
+    at = mempcpy(at, conns->date, TEXT_TIME_HTTP_BYTES);
     if (answer->type != NULL) {
         at = PUT_LITERAL(at, "\r\nContent-Type: ");
         at = mempcpy(at, answer->type, strlen(answer->type));
     }
-    if (status != 204) {
+    if (status != 204 && !is_stream) {
         at = PUT_LITERAL(at, "\r\nContent-Length: ");
         at += text_decimal(answer->len, at);
     }
@@ -306,7 +279,10 @@ HOT static void http_put(struct conn *conn, struct buf *out, const struct answer
     if (status == 503 || status == 423 || (status == 429 && answer->extra == NULL)) {
         at = PUT_LITERAL(at, "Retry-After: 1\r\n");
     }
-    if (answer->is_last) {
+    if (is_stream && !head->http_1_0) {
+        at = PUT_LITERAL(at, "Transfer-Encoding: chunked\r\n");
+    }
+    if (answer->is_last || (is_stream && head->http_1_0)) {
         at = PUT_LITERAL(at, "Connection: close\r\n");
     } else if (head->http_1_0) {
         at = PUT_LITERAL(at, "Connection: keep-alive\r\n");
@@ -349,16 +325,6 @@ static void http_put_error(struct conn *conn, struct buf *out, const struct answ
     buf_put_u8(out, '}');
 }
 
-static bool http_trace(const struct conn *conn, char *ret_trace)
-{
-    size_t len = 0;
-    size_t count;
-    const char *value =
-        header_find(conn_at(conn, 0), conn->parser.head.len, "traceparent", &len, &count);
-
-    return value != NULL && count == 1 && header_trace(value, len, ret_trace);
-}
-
 const struct talker *http_talker(void)
 {
     static const struct talker talker = {
@@ -366,7 +332,6 @@ const struct talker *http_talker(void)
         .put = http_put,
         .put_piece = http_put_piece,
         .put_error = http_put_error,
-        .trace = http_trace,
         .starved = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
                    "Connection: close\r\nContent-Length: 0\r\n\r\n",
         .tls_required = "this address is for TLS: begin its URL with https://",

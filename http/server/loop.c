@@ -50,11 +50,6 @@ struct http_server {
 /* A header is usually shorter. */
 #define PROXY_PEEK_BYTES 512
 
-/* %s: the address. */
-#define PROXY_MISSING                                                                              \
-    "proxy.from names %s, so each connection from there begins with a header of the PROXY "        \
-    "protocol, and this one does not: let the proxy send it (send-proxy)"
-
 /* --- new connections --- */
 
 /* Is a connection of this client one too many? METER_REFUSALS: no. While few are left, no client
@@ -112,20 +107,6 @@ static void proxy_done(struct conn *conn)
     }
 }
 
-/* There is no header: the other end gets an error, without TLS, which has not begun. */
-COLD static void proxy_fail(struct conn *conn)
-{
-    char why[sizeof PROXY_MISSING + LIMIT_CLIENT_NAME_BYTES];
-    const struct parser_reject reject = {400, "bad_request", why, 0};
-
-    (void)snprintf(why, sizeof why, PROXY_MISSING, conn->peer->name);
-    if (conn->wire.tls != NULL) {
-        wire_end_tls(&conn->wire);
-    }
-    conn_reject(conn, &reject);
-    conn_rest(conn);
-}
-
 /* Take only the bytes of the header from the socket. */
 static void proxy_cb(uv_poll_t *poll, int status, int events)
 {
@@ -157,9 +138,13 @@ static void proxy_cb(uv_poll_t *poll, int status, int events)
     conn_move(conn, CONN_IDLE);
     if (step == PROXY_DONE) {
         proxy_done(conn);
-    } else {
-        proxy_fail(conn);
+        return;
     }
+    if (conn->wire.tls != NULL) { /* the error is without TLS, which has not begun */
+        wire_end_tls(&conn->wire);
+    }
+    conn_reject_proxy(conn, true);
+    conn_rest(conn);
 }
 
 void conns_take(struct conns *conns, const struct listener *listener, int fd,
@@ -310,42 +295,6 @@ static void again_fire(struct timer *timer, uint64_t now_ms)
     ASSERT(uv_poll_start(&acceptor->poll, UV_READABLE, accept_cb) == 0);
 }
 
-/* Begin to accept at its socket, if it has one. 0 or ERR_IO; then the socket is closed. */
-static int acceptor_begin(struct acceptor *acceptor)
-{
-    if (acceptor->listen_fd < 0) {
-        return 0;
-    }
-    timer_init(&acceptor->again, again_fire);
-    if (uv_poll_init(acceptor->conns->uv, &acceptor->poll, acceptor->listen_fd) != 0) {
-        fd_close(&acceptor->listen_fd);
-        return ERR_IO;
-    }
-    acceptor->poll.data = acceptor;
-    reserve_open(acceptor);
-    ASSERT(uv_poll_start(&acceptor->poll, UV_READABLE, accept_cb) == 0);
-    return 0;
-}
-
-/* From now on the kernel lets no client begin a connection; one that has begun is still accepted.
- * Call a moment before acceptor_close(): otherwise a connection between the last accept and the
- * close is reset. */
-static void acceptor_fade(struct acceptor *acceptor)
-{
-    /* Of the segments for the listener, drop those that begin a connection. */
-    static struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS_AT),
-        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TCP_SYN | TCP_ACK),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TCP_SYN, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, 0),
-        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-    };
-    const struct sock_fprog filter = {sizeof code / sizeof code[0], code};
-
-    /* Without it, connections of the last moment are reset. */
-    (void)setsockopt(acceptor->listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
-}
-
 static void listener_closed_cb(uv_handle_t *handle)
 {
     struct acceptor *acceptor = handle->data;
@@ -354,18 +303,20 @@ static void listener_closed_cb(uv_handle_t *handle)
     fd_close(&acceptor->listen_fd);
 }
 
-/* Stop for good: take the connections already made, close handle and descriptors. Idempotent. */
-static void acceptor_close(struct acceptor *acceptor)
+/* Stop for good: take the connections already made, close handles and descriptors. Idempotent. */
+static void close_listeners(struct http_loop *loop)
 {
     struct sockaddr_storage peer;
     int fd;
 
-    if (acceptor->listen_fd < 0) {
-        return;
-    }
-    timer_cancel(&acceptor->conns->timers, &acceptor->again);
-    if (!uv_is_closing((uv_handle_t *)&acceptor->poll)) {
-        for (int i = 0; i < LIMIT_HTTP_BACKLOG && (fd = accept_one(acceptor, &peer)) >= 0; i++) {
+    for (unsigned i = 0; i < ACCEPTORS; i++) {
+        struct acceptor *acceptor = &loop->acceptors[i];
+
+        if (acceptor->listen_fd < 0 || uv_is_closing((uv_handle_t *)&acceptor->poll)) {
+            continue;
+        }
+        timer_cancel(&loop->conns.timers, &acceptor->again);
+        for (int k = 0; k < LIMIT_HTTP_BACKLOG && (fd = accept_one(acceptor, &peer)) >= 0; k++) {
             take_socket(acceptor, fd, &peer);
         }
         uv_close((uv_handle_t *)&acceptor->poll, listener_closed_cb);
@@ -466,13 +417,6 @@ static void turn_taken_cb(struct mailbox_item *item)
 
 /* --- the steps of shutdown --- */
 
-static void close_listeners(struct http_loop *loop)
-{
-    for (unsigned i = 0; i < ACCEPTORS; i++) {
-        acceptor_close(&loop->acceptors[i]);
-    }
-}
-
 static void last_fire(struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
@@ -500,14 +444,27 @@ static void loop_retire_cb(struct mailbox_item *item)
 
 static void loop_drain_cb(struct mailbox_item *item)
 {
+    /* Of the segments for a listener, drop those that begin a connection. */
+    static struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, TCP_FLAGS_AT),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TCP_SYN | TCP_ACK),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TCP_SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    static const struct sock_fprog filter = {COUNT_OF(code), code};
     struct http_loop *loop = CONTAINER(item, struct http_loop, drain_item);
     uint64_t now_ms = uv_now(&loop->uv);
 
     if (loop->stopping) {
         return;
     }
+    /* From now on the kernel lets no client begin a connection; one that has begun is still
+     * accepted. Without the filter, a connection between the last accept and the close would be
+     * reset. */
     for (unsigned i = 0; i < ACCEPTORS; i++) {
-        acceptor_fade(&loop->acceptors[i]);
+        (void)setsockopt(loop->acceptors[i].listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter,
+                         sizeof filter);
     }
     timer_arm(&loop->conns.timers, &loop->last, now_ms + LIMIT_HTTP_LAST_MS);
     conns_drain(&loop->conns);
@@ -537,50 +494,48 @@ static void loop_stop_cb(struct mailbox_item *item)
 
 /* --- making the loops --- */
 
-/* Make a listener's sockets on "host:port" ("[::1]:8080" for IPv6), one for each loop; port 0 picks
- * one. 0; ERR_INVALID (address); ERR_EXISTS (in use); ERR_IO. */
-static int listener_open(struct http_server *server, unsigned kind, const char *address,
-                         const struct listener *listener)
-{
-    unsigned count = server->loop_count;
-    struct sockaddr_storage addr;
-    int fd;
-    int rv = address_resolve(address, &addr);
-
-    /* SO_REUSEPORT would let a second leafd take the same port, and half of the requests,
-     * unnoticed. So first check whether an unshared socket can have the port. */
-    if (rv == 0 && count > 1 && address_port(&addr) != 0) {
-        rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, false, &fd);
-        if (rv == 0) {
-            close(fd);
-        }
-    }
-    /* If port is 0, the others share the port of the first. */
-    for (unsigned i = 0; rv == 0 && i < count; i++) {
-        struct acceptor *acceptor = &server->loops[i].acceptors[kind];
-
-        acceptor->listener = *listener;
-        rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, count > 1, &acceptor->listen_fd);
-    }
-    server->ports[kind] = rv == 0 ? address_port(&addr) : 0;
-    return rv;
-}
-
+/* Make the listeners' sockets, one for each loop; port 0 picks one. 0; ERR_INVALID (address);
+ * ERR_EXISTS (in use); ERR_IO. */
 static int listeners_open(struct http_server *server)
 {
     const struct http_settings *settings = server->settings;
-    const struct listener http = {
-        .talker = http_talker(), .idle_ms = settings->idle_ms, .tls = settings->tls != NULL};
-    const struct listener resp = {.talker = server->service->resp,
-                                  .idle_ms = settings->resp_idle_ms,
-                                  .tls = settings->resp_tls};
-    int rv = listener_open(server, ACCEPT_HTTP, settings->listen_address, &http);
+    const char *const addresses[] = {settings->listen_address, settings->resp_address};
+    const struct listener listeners[] = {
+        [ACCEPT_HTTP] = {.talker = http_talker(),
+                         .idle_ms = settings->idle_ms,
+                         .tls = settings->tls != NULL},
+        [ACCEPT_RESP] = {.talker = server->service->resp,
+                         .idle_ms = settings->resp_idle_ms,
+                         .tls = settings->resp_tls},
+    };
+    const unsigned count = server->loop_count;
+    int rv = 0;
 
-    if (rv != 0 || settings->resp_address == NULL || settings->resp_address[0] == '\0') {
-        return rv;
+    for (unsigned kind = 0; rv == 0 && kind < ACCEPTORS; kind++) {
+        struct sockaddr_storage addr;
+        int fd = -1;
+
+        if (kind == ACCEPT_RESP && (addresses[kind] == NULL || addresses[kind][0] == '\0')) {
+            break;
+        }
+        ASSERT(listeners[kind].talker != NULL && (settings->tls != NULL || !listeners[kind].tls));
+        rv = address_resolve(addresses[kind], &addr);
+        /* SO_REUSEPORT would let a second leafd take the same port, and half of the requests,
+         * unnoticed. So first check whether an unshared socket can have the port. */
+        if (rv == 0 && count > 1 && address_port(&addr) != 0) {
+            rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, false, &fd);
+            fd_close(&fd);
+        }
+        /* If port is 0, the others share the port of the first. */
+        for (unsigned i = 0; rv == 0 && i < count; i++) {
+            struct acceptor *acceptor = &server->loops[i].acceptors[kind];
+
+            acceptor->listener = listeners[kind];
+            rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, count > 1, &acceptor->listen_fd);
+        }
+        server->ports[kind] = rv == 0 ? address_port(&addr) : 0;
     }
-    ASSERT(resp.talker != NULL && (settings->tls != NULL || !resp.tls));
-    return listener_open(server, ACCEPT_RESP, settings->resp_address, &resp);
+    return rv;
 }
 
 /* Make the handles of a loop, and begin to accept. 0 or ERR_IO: at most its sockets are left. */
@@ -604,7 +559,20 @@ static int loop_init(struct http_loop *loop)
         return ERR_IO;
     }
     for (unsigned i = 0; i < ACCEPTORS; i++) {
-        rv = acceptor_begin(&loop->acceptors[i]) != 0 ? ERR_IO : rv;
+        struct acceptor *acceptor = &loop->acceptors[i];
+
+        if (acceptor->listen_fd < 0) {
+            continue;
+        }
+        timer_init(&acceptor->again, again_fire);
+        if (uv_poll_init(&loop->uv, &acceptor->poll, acceptor->listen_fd) != 0) {
+            fd_close(&acceptor->listen_fd);
+            rv = ERR_IO;
+            continue;
+        }
+        acceptor->poll.data = acceptor;
+        reserve_open(acceptor);
+        ASSERT(uv_poll_start(&acceptor->poll, UV_READABLE, accept_cb) == 0);
     }
     if (rv != 0) {
         close_listeners(loop);
@@ -751,14 +719,9 @@ struct http_loop *http_server_loop(struct http_server *server, unsigned index)
     return &server->loops[index];
 }
 
-uint16_t http_server_port(const struct http_server *server)
+uint16_t http_server_port(const struct http_server *server, unsigned kind)
 {
-    return server->ports[ACCEPT_HTTP];
-}
-
-uint16_t http_server_resp_port(const struct http_server *server)
-{
-    return server->ports[ACCEPT_RESP];
+    return server->ports[kind];
 }
 
 static void loop_post(struct http_loop *loop, struct mailbox_item *item)

@@ -8,11 +8,10 @@
  * mailbox_post_always(), and gives the reference back. The loop closes the mailbox when it ends;
  * then a post returns that, and the item stays its owner's.
  *
- * The happy path: http_server_make() makes the sockets and all handles on the caller's thread, so
- * that every failure is known before a thread runs; http_server_start() starts the threads. At the
- * end of each turn a loop sends its connections' output and sets its one timer to the earliest
- * deadline. http_server_retire(), http_server_drain() and http_server_stop() are the steps of
- * shutdown: each is posted to every loop; the last joins the threads and frees.
+ * The happy path: http_server_start() makes the sockets and all handles on the caller's thread, so
+ * that every failure is known before a thread runs. At the end of each turn a loop sends its
+ * connections' output and sets its one timer to the earliest deadline. http_server_retire(),
+ * http_server_drain() and http_server_stop() are the steps of shutdown, posted to every loop.
  *
  * Failure modes: a failure during the start undoes all of it.
  *
@@ -48,9 +47,8 @@ void http_port_unref(struct http_port *port);
  * --- accept: sockets are made and bound on the main thread; connections are accepted on the
  * loop's, which decides which of them are served.
  *
- * The happy path: one socket is made for each loop, all bound to one port by SO_REUSEPORT, so the
- * kernel spreads connections; the loop watches its own; each turn takes a bounded number of
- * connections.
+ * The kernel spreads connections over the loops' sockets (SO_REUSEPORT). Each turn takes a bounded
+ * number of connections.
  *
  * A connection from a proxy's address begins with a header that names its client (proxy.h). Until
  * the header is complete the socket has a separate callback: other connections pay nothing for it.
@@ -122,10 +120,8 @@ int http_server_make(const struct http_settings *settings, const struct http_ser
 /* One of its loops, for such a caller. */
 struct http_loop *http_server_loop(struct http_server *server, unsigned index);
 
-uint16_t http_server_port(const struct http_server *server);
-
-/* The port of the RESP listener; 0: there is none. */
-uint16_t http_server_resp_port(const struct http_server *server);
+/* The port of ACCEPT_HTTP, or of ACCEPT_RESP; 0: there is no such listener. */
+uint16_t http_server_port(const struct http_server *server, unsigned kind);
 
 /* Has each loop taken a turn since the last call (true also at the first call)? A loop without a
  * turn by the next call is late; one that takes none at all is stuck. Not after

@@ -82,6 +82,13 @@ static bool holds_nothing(const struct http_client *client)
     return client->connections == 0 && client->bodies == 0 && client->body_bytes == 0;
 }
 
+static void client_drop(struct clients *clients, struct http_client *client)
+{
+    TAILQ_REMOVE(&clients->idle, client, idle_link);
+    hash_table_remove(&clients->table, &client->link);
+    free(client);
+}
+
 void clients_free(struct clients *clients)
 {
     struct http_client *client;
@@ -89,45 +96,12 @@ void clients_free(struct clients *clients)
     ASSERT(clients->others.refs == 0);
     while ((client = TAILQ_FIRST(&clients->idle)) != NULL) {
         ASSERT(holds_nothing(client) && client->streams == 0);
-        TAILQ_REMOVE(&clients->idle, client, idle_link);
-        hash_table_remove(&clients->table, &client->link);
-        free(client);
+        client_drop(clients, client);
     }
     ASSERT(clients->table.count == 0);
     hash_table_free(&clients->table);
     ASSERT(pthread_mutex_destroy(&clients->mutex) == 0);
     free(clients);
-}
-
-static uint32_t id_hash(const struct clients *clients, uint64_t id)
-{
-    return (uint32_t)hash_bytes(&id, sizeof id, clients->table.seed);
-}
-
-/* A new record; NULL: all are in use. */
-static struct http_client *client_add(struct clients *clients, uint64_t id, const char *name,
-                                      size_t len, bool is_named, bool is_local)
-{
-    struct http_client *client = TAILQ_FIRST(&clients->idle);
-
-    if (clients->table.count >= clients->max) {
-        if (client == NULL) {
-            return NULL;
-        }
-        TAILQ_REMOVE(&clients->idle, client, idle_link);
-        hash_table_remove(&clients->table, &client->link);
-        free(client);
-    }
-    client = MUST_HAVE(calloc(1, sizeof *client));
-    client->id = id;
-    client->hash = id_hash(clients, id);
-    client->is_named = is_named;
-    client->is_local = is_local;
-    client->name_len = (uint16_t)len;
-    memcpy(client->name, name, len);
-    hash_table_add(&clients->table, &client->link);
-    TAILQ_INSERT_TAIL(&clients->idle, client, idle_link);
-    return client;
 }
 
 /* The record with one reference more. */
@@ -136,12 +110,13 @@ static struct http_client *client_get(struct clients *clients, const char *name,
                                       const struct client_quotas *quotas)
 {
     uint64_t id = hash_bytes(name, len, is_named ? KIND_NAME : KIND_ADDRESS);
+    uint32_t hash = (uint32_t)hash_bytes(&id, sizeof id, clients->table.seed);
     struct http_client *client = NULL;
     struct hash_link *link;
 
     ASSERT(len >= 1 && len <= LIMIT_CLIENT_NAME_BYTES);
     ASSERT(pthread_mutex_lock(&clients->mutex) == 0);
-    link = hash_table_chain(&clients->table, id_hash(clients, id));
+    link = hash_table_chain(&clients->table, hash);
     for (; link != NULL && client == NULL; link = link->next) {
         struct http_client *other = CONTAINER(link, struct http_client, link);
 
@@ -150,16 +125,27 @@ static struct http_client *client_get(struct clients *clients, const char *name,
             client = other;
         }
     }
-    if (client == NULL) {
-        client = client_add(clients, id, name, len, is_named, is_local);
-    }
-    if (client == NULL) {
-        client = &clients->others;
-    } else {
-        set_quotas(client, quotas);
+    if (client != NULL) {
         if (client->refs == 0) {
             TAILQ_REMOVE(&clients->idle, client, idle_link);
         }
+    } else if (clients->table.count < clients->max || !TAILQ_EMPTY(&clients->idle)) {
+        if (clients->table.count >= clients->max) {
+            client_drop(clients, TAILQ_FIRST(&clients->idle));
+        }
+        client = MUST_HAVE(calloc(1, sizeof *client));
+        client->id = id;
+        client->hash = hash;
+        client->is_named = is_named;
+        client->is_local = is_local;
+        client->name_len = (uint16_t)len;
+        memcpy(client->name, name, len);
+        hash_table_add(&clients->table, &client->link);
+    }
+    if (client != NULL) {
+        set_quotas(client, quotas);
+    } else {
+        client = &clients->others;
     }
     client->refs++;
     ASSERT(pthread_mutex_unlock(&clients->mutex) == 0);
@@ -179,40 +165,33 @@ struct http_client *clients_of_name(struct clients *clients, const char *name, s
     return client_get(clients, name, len, true, false, quotas);
 }
 
-/* "10.0.0.1", "2001:db8:1:2::/64". True if it is this machine's own. */
-static bool address_name(const struct sockaddr *address, char out[LIMIT_CLIENT_NAME_BYTES + 1])
+struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address)
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
+    char name[LIMIT_CLIENT_NAME_BYTES + 1] = "local"; /* "10.0.0.1", "2001:db8:1:2::/64" */
+    bool is_local = true;
     struct in6_addr prefix;
     struct in_addr v4;
 
-    if (address->sa_family == AF_INET) {
-        v4 = ((const struct sockaddr_in *)(const void *)address)->sin_addr;
-    } else if (address->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
-        memcpy(&v4, &v6->sin6_addr.s6_addr[12], sizeof v4);
-    } else if (address->sa_family == AF_INET6) {
+    if (address->sa_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
         prefix = v6->sin6_addr;
-        if (IN6_IS_ADDR_LOOPBACK(&prefix)) {
-            (void)snprintf(out, LIMIT_CLIENT_NAME_BYTES + 1, "::1");
-            return true;
+        is_local = IN6_IS_ADDR_LOOPBACK(&prefix);
+        if (!is_local) {
+            memset(&prefix.s6_addr[8], 0, 8);
         }
-        memset(&prefix.s6_addr[8], 0, 8);
-        ASSERT(inet_ntop(AF_INET6, &prefix, out, INET6_ADDRSTRLEN) != NULL);
-        memcpy(out + strlen(out), "/64", sizeof "/64");
-        return false;
-    } else {
-        (void)snprintf(out, LIMIT_CLIENT_NAME_BYTES + 1, "local");
-        return true;
+        ASSERT(inet_ntop(AF_INET6, &prefix, name, INET6_ADDRSTRLEN) != NULL);
+        if (!is_local) {
+            memcpy(name + strlen(name), "/64", sizeof "/64");
+        }
+    } else if (address->sa_family == AF_INET || address->sa_family == AF_INET6) {
+        memcpy(&v4,
+               address->sa_family == AF_INET
+                   ? (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr
+                   : (const void *)&v6->sin6_addr.s6_addr[12],
+               sizeof v4);
+        ASSERT(inet_ntop(AF_INET, &v4, name, INET_ADDRSTRLEN) != NULL);
+        is_local = ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
     }
-    ASSERT(inet_ntop(AF_INET, &v4, out, INET_ADDRSTRLEN) != NULL);
-    return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
-}
-
-struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address)
-{
-    char name[LIMIT_CLIENT_NAME_BYTES + 1];
-    bool is_local = address_name(address, name);
-
     return client_get(clients, name, strlen(name), false, is_local, &clients->quotas);
 }
 
@@ -424,37 +403,26 @@ static void count_kept(_Atomic uint64_t *bytes, uint32_t *counted, uint32_t kept
     *counted = kept;
 }
 
-static void count_input(struct conn_meter *meter, struct metered *metered, uint32_t kept)
-{
-    if (metered->input == 0 && kept > 0) {
-        TAILQ_INSERT_TAIL(&meter->inputs, metered, input_link);
-    } else if (metered->input > 0 && kept == 0) {
-        TAILQ_REMOVE(&meter->inputs, metered, input_link);
-    }
-    count_kept(&meter->input_bytes, &metered->input, kept);
-}
-
 HOT bool meter_input(struct conn_meter *meter, struct metered *metered, const struct wire *wire,
                      bool waits)
 {
-    const uint32_t kept = wire->size + (wire->tls != NULL ? session_kept(wire->tls) : 0);
+    const uint32_t kept = wire->size + (wire->tls != NULL ? (uint32_t)wire->tls->bytes.in_len : 0);
     const uint32_t input = waits ? 0 : kept;
     const uint32_t waiting = waits && kept > WIRE_STEP_BYTES ? kept - WIRE_STEP_BYTES : 0;
     bool grows = input > metered->input || waiting > metered->waiting;
 
+    if (metered->input == 0 && input > 0) {
+        TAILQ_INSERT_TAIL(&meter->inputs, metered, input_link);
+    } else if (metered->input > 0 && input == 0) {
+        TAILQ_REMOVE(&meter->inputs, metered, input_link);
+    }
     if (input != metered->input) {
-        count_input(meter, metered, input);
+        count_kept(&meter->input_bytes, &metered->input, input);
     }
     if (waiting != metered->waiting) {
         count_kept(&meter->waiting_bytes, &metered->waiting, waiting);
     }
     return grows && (waits ? meter->waiting_bytes > meter->input_max : meter_input_is_over(meter));
-}
-
-void meter_input_end(struct conn_meter *meter, struct metered *metered)
-{
-    count_input(meter, metered, 0);
-    count_kept(&meter->waiting_bytes, &metered->waiting, 0);
 }
 
 bool meter_input_is_over(const struct conn_meter *meter)
@@ -478,7 +446,7 @@ void meter_end(struct conn_meter *meter, struct metered *metered)
     if (metered->put_off != NULL) {
         meter_put_on(metered);
     }
-    meter_input_end(meter, metered);
+    (void)meter_input(meter, metered, &nothing, false);
     meter_output(meter, metered, &nothing);
 }
 
@@ -494,48 +462,13 @@ static uint64_t large_of(uint64_t bytes)
     return meter_is_large(bytes) ? bytes : 0;
 }
 
-/* Count more for the client's large bodies. False: it would exceed its share. */
-static bool take_share(struct http_client *client, uint64_t more, uint64_t max)
-{
-    uint64_t before = atomic_load_explicit(&client->body_bytes, memory_order_relaxed);
-
-    do {
-        if (before + more > max) {
-            return false;
-        }
-    } while (!atomic_compare_exchange_weak_explicit(&client->body_bytes, &before, before + more,
-                                                    memory_order_relaxed, memory_order_relaxed));
-    return true;
-}
-
-/* Room for a body that grows from one length to another. */
-static enum meter_body take_room(struct conn_meter *meter, struct http_client *client,
-                                 uint64_t from, uint64_t to)
-{
-    uint64_t before = atomic_load_explicit(&meter->body_bytes, memory_order_relaxed);
-    uint64_t more_large = large_of(to) - large_of(from);
-
-    if (before + to - from > meter->bodies_max) {
-        return METER_BODY_ALL;
-    }
-    if (more_large > 0) {
-        if (meter->large_bytes + more_large > meter->large_max) {
-            return METER_BODY_LARGE;
-        }
-        if (!take_share(client, more_large, meter->client_max)) {
-            return METER_BODY_SHARE;
-        }
-        meter->large_bytes += more_large;
-    }
-    atomic_store_explicit(&meter->body_bytes, before + to - from, memory_order_relaxed);
-    return METER_BODY_OK;
-}
-
 enum meter_body meter_body(struct conn_meter *meter, struct metered *metered,
                            struct http_client *client, uint64_t more, uint64_t now_ms)
 {
     uint32_t max = atomic_load_explicit(&client->bodies_max, memory_order_relaxed);
-    enum meter_body result;
+    uint64_t all = atomic_load_explicit(&meter->body_bytes, memory_order_relaxed);
+    uint64_t clients = atomic_load_explicit(&client->body_bytes, memory_order_relaxed);
+    uint64_t more_large; /* clients: of large ones too, on all loops */
 
     if (!metered->has_body) {
         if (max > 0 && atomic_load_explicit(&client->bodies, memory_order_relaxed) >= max) {
@@ -548,10 +481,22 @@ enum meter_body meter_body(struct conn_meter *meter, struct metered *metered,
         metered->body_step_bytes = 0;
         TAILQ_INSERT_TAIL(&meter->bodies, metered, body_link);
     }
-    result = take_room(meter, client, metered->body_bytes, metered->body_bytes + more);
-    if (result != METER_BODY_OK) {
-        return result;
+    more_large = large_of(metered->body_bytes + more) - large_of(metered->body_bytes);
+    if (all + more > meter->bodies_max) {
+        return METER_BODY_ALL;
     }
+    if (meter->large_bytes + more_large > meter->large_max) {
+        return METER_BODY_LARGE;
+    }
+    do {
+        if (more_large > 0 && clients + more_large > meter->client_max) {
+            return METER_BODY_SHARE;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&client->body_bytes, &clients,
+                                                    clients + more_large, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    meter->large_bytes += more_large;
+    atomic_store_explicit(&meter->body_bytes, all + more, memory_order_relaxed);
     metered->body_bytes += more;
     if (metered->body_bytes - metered->body_step_bytes >= LIMIT_HTTP_BODY_STEP_BYTES) {
         metered->body_step_bytes = metered->body_bytes;
@@ -680,29 +625,22 @@ HOT uint64_t latency_end(struct latency *latency, unsigned class, int status, ui
     return 0;
 }
 
-/* The value of 16 hexadecimal digits. */
-static uint64_t trace_half(const char *digits)
-{
-    uint64_t number;
-
-    ASSERT(text_hex(digits, sizeof number, (uint8_t *)&number));
-    return be64toh(number);
-}
-
 void latency_exemplar(struct latency *latency, unsigned class, int status, uint64_t took_us,
                       const char trace[HEADER_TRACE_BYTES], uint64_t wall_ms)
 {
     unsigned digit = (unsigned)status / 100 - 2;
     struct exemplar *exemplar;
+    uint64_t halves[2];
     uint64_t writes;
 
     ASSERT(class < LATENCY_CLASSES && digit < LATENCY_STATUSES);
+    ASSERT(text_hex(trace, sizeof halves, (uint8_t *)halves));
     exemplar = &latency->exemplars[class][digit][histogram_bucket(took_us)];
     writes = atomic_load_explicit(&exemplar->writes, memory_order_relaxed);
     /* Each is stored after the odd count, and the even count after them. */
     atomic_store_explicit(&exemplar->writes, writes + 1, memory_order_relaxed);
-    atomic_store_explicit(&exemplar->trace[0], trace_half(trace), memory_order_release);
-    atomic_store_explicit(&exemplar->trace[1], trace_half(trace + 16), memory_order_release);
+    atomic_store_explicit(&exemplar->trace[0], be64toh(halves[0]), memory_order_release);
+    atomic_store_explicit(&exemplar->trace[1], be64toh(halves[1]), memory_order_release);
     atomic_store_explicit(&exemplar->took_us, took_us, memory_order_release);
     atomic_store_explicit(&exemplar->wall_ms, wall_ms, memory_order_release);
     atomic_store_explicit(&exemplar->writes, writes + 2, memory_order_release);

@@ -45,13 +45,8 @@
  * the other, a bounded amount in each turn of the loop, or to `no_room` until there is room for
  * replies.
  *
- * The happy path: clients_of_address() when a connection is accepted gives a record with a
- * reference, which clients_release() gives back when the connection ends. In between each request
- * is charged by client_charge(): a load, and a compare-and-swap where there is a quota.
- * meter_has_room() before a request is served, meter_output() whenever the memory held for replies
- * has changed, meter_input() at the end of a connection's turn; meter_body() before a piece of a
- * body is kept, meter_body_free() when the body is freed; rate_begin() when a client did not take
- * all at once, rate_check() every rate_check_ms() until it has nothing left to take.
+ * The happy path: clients_of_address() when a connection is accepted, clients_release() when it
+ * ends; client_charge() for each request: a load, and a compare-and-swap where there is a quota.
  *
  * Failure modes: no room: the result says which bound is reached, and nothing is taken. A client
  * that has used up its quota is informed when to retry.
@@ -298,9 +293,6 @@ bool meter_output_is_short(const struct conn_meter *meter);
  * more; else by all together, and meter->inputs has the order in which to close them. */
 bool meter_input(struct conn_meter *meter, struct metered *metered, const struct wire *wire,
                  bool waits);
-
-/* It keeps nothing any more. */
-void meter_input_end(struct conn_meter *meter, struct metered *metered);
 
 /* All together keep too much input. */
 bool meter_input_is_over(const struct conn_meter *meter);

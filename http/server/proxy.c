@@ -30,9 +30,10 @@
 
 /* --- version 1 --- */
 
-/* The line without its CRLF, and with a NUL after it. */
-static enum proxy_step read_proxy_line(struct proxy_header *header, const char *line)
+/* One more byte has come. */
+static enum proxy_step line_step(struct proxy_header *header)
 {
+    char *line = (char *)header->bytes;
     char family[sizeof "UNKNOWN" + 1]; /* a longer word is none of those known */
     char from[INET6_ADDRSTRLEN];
     char to[INET6_ADDRSTRLEN];
@@ -43,11 +44,22 @@ static enum proxy_step read_proxy_line(struct proxy_header *header, const char *
     unsigned long port;
     bool is_v4;
     int end = 0;
-    /* One blank each: one in the format itself would stand for any number. */
-    int words =
-        sscanf(line, "PROXY%*1[ ]%8[^ ]%*1[ ]%45[^ ]%*1[ ]%45[^ ]%*1[ ]%5[0-9]%*1[ ]%5[0-9]%n",
-               family, from, to, ports[0], ports[1], &end);
+    int words;
 
+    if (header->len <= strlen(LINE_BEGIN)) {
+        return memcmp(line, LINE_BEGIN, header->len) == 0 ? PROXY_MORE : PROXY_BAD;
+    }
+    if (line[header->len - 1] != '\n') {
+        return header->len < PROXY_LINE_BYTES ? PROXY_MORE : PROXY_BAD;
+    }
+    line[header->len - 1] = '\0';
+    if (line[header->len - 2] != '\r' || strlen(line) != header->len - 1) {
+        return PROXY_BAD;
+    }
+    line[header->len - 2] = '\0';
+    /* One blank each: one in the format itself would stand for any number. */
+    words = sscanf(line, "PROXY%*1[ ]%8[^ ]%*1[ ]%45[^ ]%*1[ ]%45[^ ]%*1[ ]%5[0-9]%*1[ ]%5[0-9]%n",
+                   family, from, to, ports[0], ports[1], &end);
     if (words >= 1 && strcmp(family, "UNKNOWN") == 0) { /* whatever follows */
         return PROXY_DONE;
     }
@@ -71,24 +83,6 @@ static enum proxy_step read_proxy_line(struct proxy_header *header, const char *
         header->client.v6 = v6;
     }
     return PROXY_DONE;
-}
-
-/* One more byte has come. */
-static enum proxy_step line_step(struct proxy_header *header)
-{
-    char *line = (char *)header->bytes;
-
-    if (header->len <= strlen(LINE_BEGIN)) {
-        return memcmp(line, LINE_BEGIN, header->len) == 0 ? PROXY_MORE : PROXY_BAD;
-    }
-    if (line[header->len - 1] == '\n') {
-        if (line[header->len - 2] != '\r') {
-            return PROXY_BAD;
-        }
-        line[header->len - 2] = '\0';
-        return strlen(line) == header->len - 2 ? read_proxy_line(header, line) : PROXY_BAD;
-    }
-    return header->len < PROXY_LINE_BYTES ? PROXY_MORE : PROXY_BAD;
 }
 
 /* --- version 2 --- */
@@ -254,37 +248,27 @@ bool proxy_network(const char *text, size_t len, char ret_text[PROXY_NETWORK_BYT
     return true;
 }
 
-/* The next item of the list. 1; 0 at its end; -1: no network, and *ret_item is its text. */
-static int next_network(const char **list, struct network *ret_network, const char **ret_item)
-{
-    size_t len = strcspn(*list, ",");
-    const char *end = *list + len;
-    const char *at = text_trim(*list, &len);
-
-    if ((*list)[0] == '\0') {
-        return 0;
-    }
-    *ret_item = at;
-    *list = *end == ',' ? end + 1 : end;
-    return read_network(at, len, ret_network) && (*end != ',' || end[1] != '\0') ? 1 : -1;
-}
-
 bool proxy_is_list(const char *list, const char **ret_item)
 {
+    const char *end = list + strlen(list);
     struct network network;
-    int next;
+    size_t len;
 
-    do {
-        next = next_network(&list, &network, ret_item);
-    } while (next > 0);
-    return next == 0;
+    while (text_next(&list, end, ',', ret_item, &len)) {
+        if (!read_network(*ret_item, len, &network) || list == end) { /* nothing after a comma */
+            return false;
+        }
+    }
+    return true;
 }
 
 bool proxy_is_named(const char *list, const struct sockaddr *address)
 {
+    const char *end = list + strlen(list);
     struct in6_addr wanted;
     struct network network;
     const char *item;
+    size_t len;
 
     if (address->sa_family == AF_INET) {
         map_v4(&((const struct sockaddr_in *)(const void *)address)->sin_addr, &wanted);
@@ -293,7 +277,7 @@ bool proxy_is_named(const char *list, const struct sockaddr *address)
     } else {
         return false;
     }
-    while (next_network(&list, &network, &item) > 0) {
+    while (text_next(&list, end, ',', &item, &len) && read_network(item, len, &network)) {
         unsigned whole = network.bits / 8;
         unsigned rest = 8 - network.bits % 8;
 

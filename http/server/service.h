@@ -18,11 +18,6 @@
 #include "src/base/container.h"
 
 #define HTTP_DEFAULT_TIMEOUT_MS 3000
-/* Low enough for a node of 512 MiB. */
-#define HTTP_DEFAULT_BODIES_BYTES (64 << 20)
-#define HTTP_DEFAULT_CLIENT_BODIES_BYTES (16 << 20)
-#define HTTP_DEFAULT_OUTPUT_BYTES (64 << 20)
-#define HTTP_DEFAULT_INPUT_BYTES (32 << 20)
 #define HTTP_DEFAULT_MIN_RATE_BYTES 1024
 
 struct buf;
@@ -83,9 +78,6 @@ struct talker {
 
     /* Append the body of an answer that is an error. */
     void (*put_error)(struct conn *conn, struct buf *out, const struct answer_error *error);
-
-    /* As conn_trace(). NULL: no request names a trace. */
-    bool (*trace)(const struct conn *conn, char *ret_trace);
 
     const char *starved;      /* the answer to a client without a free descriptor */
     const char *tls_required; /* and to one that speaks without TLS to a TLS listener */

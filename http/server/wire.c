@@ -4,8 +4,6 @@
 #include "http/server/wire.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,7 +14,6 @@
 
 #define KEPT_BYTES LIMIT_HTTP_OUTPUT_BYTES /* memory grown beyond this is freed once it is empty */
 #define SEAL_BYTES (64 << 10)              /* sealed and sent at once: four full records */
-#define KEEPALIVE_S 300                    /* as Redis's tcp-keepalive */
 
 _Static_assert(WIRE_INPUT_BYTES % WIRE_STEP_BYTES == 0, "the largest is whole steps");
 
@@ -24,22 +21,6 @@ _Static_assert(WIRE_INPUT_BYTES % WIRE_STEP_BYTES == 0, "the largest is whole st
 static bool is_of_moment(int err)
 {
     return err == EAGAIN || err == EINTR || err == ENOBUFS;
-}
-
-void wire_set_options(const struct wire *wire, bool keepalive)
-{
-    static const int on = 1;
-    static const int unsent_bytes = LIMIT_HTTP_UNSENT_BYTES;
-    static const int keepalive_s = KEEPALIVE_S;
-
-    /* Replies are whole when they are written; waiting for more would only delay them. */
-    (void)setsockopt(wire->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (keepalive) {
-        (void)setsockopt(wire->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-        (void)setsockopt(wire->fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive_s, sizeof keepalive_s);
-    }
-    /* Bytes that the kernel holds for a client that does not read are memory, too. */
-    (void)setsockopt(wire->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
 }
 
 /* --- in --- */
@@ -83,25 +64,13 @@ HOT enum wire_read wire_read(struct wire *wire, char *lent)
         uint8_t *at = session_room(wire->tls, &room);
 
         count = recv(wire->fd, at, room, 0);
-        session_received(wire->tls, count > 0 ? (size_t)count : 0);
+        wire->tls->bytes.in_len += count > 0 ? (size_t)count : 0;
     }
     if (count > 0) {
         return WIRE_READ;
     }
     wire->ended = wire->ended || count == 0;
     return count == 0 ? WIRE_ENDED : is_of_moment(errno) ? WIRE_AGAIN : WIRE_FAILED;
-}
-
-HOT bool wire_decrypt(struct wire *wire, char *lent, bool *ret_broken)
-{
-    ssize_t len;
-
-    wire_borrow(wire, lent);
-    len = session_read(wire->tls, wire->bytes + wire->end, WIRE_INPUT_BYTES - wire->end);
-    wire->end += len > 0 ? (uint32_t)len : 0;
-    wire->ended = wire->ended || len < 0;
-    *ret_broken = len == TLS_BROKEN;
-    return len > 0;
 }
 
 HOT void wire_used(struct wire *wire)
@@ -166,8 +135,7 @@ void wire_free(struct wire *wire, const char *lent)
     buf_free(&wire->out);
     buf_free(&wire->sending);
     if (wire->tls != NULL) {
-        session_free(wire->tls);
-        wire->tls = NULL;
+        wire_end_tls(wire);
     }
 }
 
@@ -195,30 +163,10 @@ HOT static void spare_buf(struct wire_pool *pool, struct buf *buf)
     }
 }
 
-/* Send the bytes just sealed; keep those that the socket does not take. */
-HOT static enum wire_sent send_sealed(struct wire *wire, struct buf *sealed)
-{
-    size_t len = sealed->len;
-    ssize_t sent = len > 0 ? send(wire->fd, sealed->data, len, MSG_NOSIGNAL) : 0;
-
-    sealed->len = 0;
-    wire->taken_bytes += sent > 0 ? (size_t)sent : 0;
-    if (sent < 0 && !is_of_moment(errno)) {
-        return WIRE_SEND_FAILED;
-    }
-    if (sent == (ssize_t)len) {
-        return WIRE_SENT;
-    }
-    sent = sent > 0 ? sent : 0;
-    buf_put(&wire->sending, sealed->data + sent, len - (size_t)sent);
-    wire->sent_bytes = 0;
-    return WIRE_WAITS;
-}
-
 /* Seal and send, until all is sent or the socket takes no more. */
 HOT static enum wire_sent send_sealing(struct wire *wire, struct wire_pool *pool, bool is_last)
 {
-    enum wire_sent result;
+    ssize_t sent;
 
     do {
         size_t left = wire->out.len - wire->sealed_bytes;
@@ -234,12 +182,22 @@ HOT static enum wire_sent send_sealing(struct wire *wire, struct wire_pool *pool
             wire->sealed_bytes = 0;
             spare_buf(pool, &wire->out);
         }
-        result = send_sealed(wire, sealed);
-    } while (result == WIRE_SENT && wire->out.len > 0);
-    if (result == WIRE_SENT) {
-        wire->reply_count = 0;
-    }
-    return result;
+        len = sealed->len;
+        sealed->len = 0;
+        sent = len > 0 ? send(wire->fd, sealed->data, len, MSG_NOSIGNAL) : 0;
+        if (sent < 0 && !is_of_moment(errno)) {
+            return WIRE_SEND_FAILED;
+        }
+        sent = sent > 0 ? sent : 0;
+        wire->taken_bytes += (size_t)sent;
+        if (sent != (ssize_t)len) { /* keep what the socket does not take */
+            buf_put(&wire->sending, sealed->data + sent, len - (size_t)sent);
+            wire->sent_bytes = 0;
+            return WIRE_WAITS;
+        }
+    } while (wire->out.len > 0);
+    wire->reply_count = 0;
+    return WIRE_SENT;
 }
 
 HOT enum wire_sent wire_send(struct wire *wire, struct wire_pool *pool, bool is_last)
@@ -273,11 +231,4 @@ HOT enum wire_sent wire_send(struct wire *wire, struct wire_pool *pool, bool is_
         wire->reply_count = 0;
     }
     return WIRE_SENT;
-}
-
-void wire_pool_free(struct wire_pool *pool)
-{
-    while (pool->count > 0) {
-        buf_free(&pool->spare[--pool->count]);
-    }
 }

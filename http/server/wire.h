@@ -14,9 +14,6 @@
  * beyond the request that is being served. `out` is plain and `sending` sealed: wire_send() seals
  * as much as the socket takes.
  *
- * The happy path: wire_read(), over TLS wire_decrypt(); wire_used() after each request, wire_send()
- * at the end of the turn, wire_keep() when the connection rests.
- *
  * Invariants: start <= end, and next is 0 or between them. Without memory (bytes is NULL) start and
  * end are 0. Places are offsets, since kept bytes move.
  *
@@ -68,9 +65,6 @@ struct wire {
     uint64_t taken_bytes; /* by the socket, ever */
 };
 
-/* The socket must be connected. keepalive: the kernel detects that the client has gone. */
-void wire_set_options(const struct wire *wire, bool keepalive);
-
 /* --- in --- */
 
 static inline uint32_t wire_len(const struct wire *wire)
@@ -91,10 +85,6 @@ enum wire_read {
 
 /* Read from the socket: over TLS into the session, else into the lent memory. */
 enum wire_read wire_read(struct wire *wire, char *lent);
-
-/* Over TLS, whose handshake is done: decrypt more into the lent memory. False: there is no more
- * now. *ret_broken: the session broke, and later bytes were not read. */
-bool wire_decrypt(struct wire *wire, char *lent, bool *ret_broken);
 
 /* The present request is done: continue after it. */
 void wire_used(struct wire *wire);
@@ -139,7 +129,5 @@ static inline bool wire_is_full(const struct wire *wire)
 /* Give the socket `sending`, or else the appended replies. is_last: no more replies follow, so over
  * TLS the session is closed after them. */
 enum wire_sent wire_send(struct wire *wire, struct wire_pool *pool, bool is_last);
-
-void wire_pool_free(struct wire_pool *pool);
 
 #endif

@@ -713,8 +713,8 @@ void fake_settings(struct http_settings *settings)
     set_default(&settings->min_rate_bytes, HTTP_DEFAULT_MIN_RATE_BYTES);
     set_default(&settings->worker_percent, 25);
     set_default_bytes(&settings->tags_bytes, UINT64_MAX);
-    set_default_bytes(&settings->bodies_bytes, HTTP_DEFAULT_BODIES_BYTES);
-    set_default_bytes(&settings->client_bodies_bytes, HTTP_DEFAULT_CLIENT_BODIES_BYTES);
-    set_default_bytes(&settings->output_bytes, HTTP_DEFAULT_OUTPUT_BYTES);
-    set_default_bytes(&settings->input_bytes, HTTP_DEFAULT_INPUT_BYTES);
+    set_default_bytes(&settings->bodies_bytes, 64 << 20);
+    set_default_bytes(&settings->client_bodies_bytes, 16 << 20);
+    set_default_bytes(&settings->output_bytes, 64 << 20);
+    set_default_bytes(&settings->input_bytes, 32 << 20);
 }

@@ -82,12 +82,12 @@ int fixture_teardown(void **state)
 
 struct client *fixture_connect_resp(struct fixture *f)
 {
-    return client_open(http_server_resp_port(f->server));
+    return client_open(http_server_port(f->server, ACCEPT_RESP));
 }
 
 struct client *fixture_connect(struct fixture *f)
 {
-    return client_open(http_server_port(f->server));
+    return client_open(http_server_port(f->server, ACCEPT_HTTP));
 }
 
 void fixture_await_waiting(struct fixture *f, unsigned count)

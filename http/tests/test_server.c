@@ -88,7 +88,8 @@ static void test_port_in_use(void **state)
         struct fixture *f = start(&limits);
         char address[32];
 
-        snprintf(address, sizeof(address), "127.0.0.1:%u", http_server_port(f->server));
+        snprintf(address, sizeof(address), "127.0.0.1:%u",
+                 http_server_port(f->server, ACCEPT_HTTP));
         assert_int_equal(try_start(address, 1), ERR_EXISTS);
         assert_int_equal(try_start(address, 2), ERR_EXISTS);
         client_expect(f->client, "GET", "/livez", 200, NULL);
@@ -285,7 +286,7 @@ static void test_drain(void **state)
     http_server_drain(f->server, 60000, drained_cb, &drained);
     /* Idle ones are closed at once, and nobody is let in. */
     client_expect_end(f->client);
-    while (can_connect(http_server_port(f->server))) {
+    while (can_connect(http_server_port(f->server, ACCEPT_HTTP))) {
         /* The loops close their listeners one after the other. */
     }
     assert_int_not_equal(sem_trywait(&drained), 0);

@@ -28,25 +28,19 @@
 
 /* --- names in certificates --- */
 
-/* Printable ASCII without blanks, quotes and backslashes. A NUL also ends a name in some programs
- * and not in others. */
-static bool is_plain(const unsigned char *text, size_t len)
+/* Append the client's name (tls.h), without a NUL. */
+static void certificate_name(X509 *certificate, struct buf *out)
 {
-    size_t i = 0;
-
-    while (i < len && text[i] > ' ' && text[i] < 0x7f && text[i] != '"' && text[i] != '\\') {
-        i++;
-    }
-    return i == len && len > 0 && len <= CERTIFICATE_NAME_MAX;
-}
-
-/* The only name of a known kind. NULL: there is none, or several. */
-static const GENERAL_NAME *only_name(const GENERAL_NAMES *names)
-{
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    unsigned char hash[SHA256_DIGEST_LENGTH];
     const GENERAL_NAME *only = NULL;
+    const unsigned char *text = NULL;
+    unsigned char *der = NULL;
     unsigned count = 0;
+    int len = 0;
+    int at = 0;
 
-    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) { /* -1: there are no names */
         const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
 
         if (name->type == GEN_URI || name->type == GEN_DNS) {
@@ -54,143 +48,33 @@ static const GENERAL_NAME *only_name(const GENERAL_NAMES *names)
             count++;
         }
     }
-    return count == 1 ? only : NULL;
-}
-
-static bool put_only_name(const GENERAL_NAMES *names, struct buf *out)
-{
-    const GENERAL_NAME *name = only_name(names);
-    const unsigned char *text;
-    size_t len;
-
-    if (name == NULL) {
-        return false;
+    if (count == 1) {
+        text = ASN1_STRING_get0_data(only->d.ia5); /* of both kinds */
+        len = ASN1_STRING_length(only->d.ia5);
     }
-    text = ASN1_STRING_get0_data(name->d.ia5); /* of both kinds */
-    len = (size_t)ASN1_STRING_length(name->d.ia5);
-    if (!is_plain(text, len)) {
-        return false;
+    /* Printable ASCII without blanks, quotes and backslashes. A NUL also ends a name in some
+     * programs and not in others. */
+    while (at < len && text[at] > ' ' && text[at] < 0x7f && text[at] != '"' && text[at] != '\\') {
+        at++;
     }
-    buf_printf(out, "%s:%.*s", name->type == GEN_URI ? "uri" : "dns", (int)len, text);
-    return true;
-}
-
-static void put_key_hash(X509 *certificate, struct buf *out)
-{
-    unsigned char *der = NULL;
-    int len = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &der);
-    unsigned char hash[SHA256_DIGEST_LENGTH];
-
-    ASSERT(len > 0);
-    ASSERT(SHA256(der, (size_t)len, hash) != NULL);
-    OPENSSL_free(der);
-    buf_printf(out, "sha256:");
-    for (size_t i = 0; i < sizeof hash; i++) {
-        buf_printf(out, "%02x", hash[i]);
-    }
-}
-
-/* Append the name, without a NUL. */
-static void certificate_name(X509 *certificate, struct buf *out)
-{
-    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-
-    if (names == NULL || !put_only_name(names, out)) {
-        put_key_hash(certificate, out);
+    if (len > 0 && len <= CERTIFICATE_NAME_MAX && at == len) {
+        buf_printf(out, "%s:%.*s", only->type == GEN_URI ? "uri" : "dns", len, text);
+    } else {
+        len = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &der);
+        ASSERT(len > 0 && SHA256(der, (size_t)len, hash) != NULL);
+        OPENSSL_free(der);
+        buf_printf(out, "sha256:");
+        for (size_t i = 0; i < sizeof hash; i++) {
+            buf_printf(out, "%02x", hash[i]);
+        }
     }
     GENERAL_NAMES_free(names);
-}
-
-/* Append the subject, or "no subject", in one line of printable text. */
-static void certificate_subject(X509 *certificate, struct buf *out)
-{
-    BIO *text = BIO_new(BIO_s_mem());
-    char *data;
-    long len;
-
-    ASSERT(text != NULL);
-    (void)X509_NAME_print_ex(text, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
-    len = BIO_get_mem_data(text, &data);
-    if (len <= 0 || len > CERTIFICATE_NAME_MAX) {
-        buf_printf(out, "no subject");
-    } else {
-        buf_put(out, data, (size_t)len);
-    }
-    BIO_free(text);
 }
 
 bool certificate_is_current(X509 *certificate)
 {
     return X509_cmp_current_time(X509_get0_notBefore(certificate)) < 0 &&
            X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
-}
-
-/* --- the keys of session tickets --- */
-
-void tls_keys_init(struct tls_keys *keys, const struct clock *clock)
-{
-    *keys = (struct tls_keys){.clock = clock};
-    ASSERT(pthread_mutex_init(&keys->mutex, NULL) == 0);
-}
-
-void tls_keys_release(struct tls_keys *keys)
-{
-    ASSERT(pthread_mutex_destroy(&keys->mutex) == 0);
-    OPENSSL_cleanse(keys->ring, sizeof keys->ring);
-}
-
-/* Put a new key before the others; drop the oldest. With the mutex. */
-static bool rotate(struct tls_keys *keys, uint64_t now_ms)
-{
-    struct tls_key key;
-
-    if (RAND_bytes(key.name, sizeof key.name) != 1 ||
-        RAND_priv_bytes(key.cipher, sizeof key.cipher) != 1 ||
-        RAND_priv_bytes(key.mac, sizeof key.mac) != 1) {
-        ERR_clear_error();
-        return false;
-    }
-    memmove(keys->ring + 1, keys->ring, sizeof *keys->ring * (TLS_KEYS - 1));
-    keys->ring[0] = key;
-    keys->count += keys->count < TLS_KEYS;
-    keys->made_ms = now_ms;
-    OPENSSL_cleanse(&key, sizeof key);
-    return true;
-}
-
-/* Make as many keys as were due: after a quiet day no key of yesterday opens a ticket. With the
- * mutex. */
-static bool bring_up_to_date(struct tls_keys *keys)
-{
-    uint64_t now_ms = clock_now_ms(keys->clock);
-    uint64_t due = keys->count == 0 ? 1 : (now_ms - keys->made_ms) / TLS_KEY_MS;
-    bool done = true;
-
-    for (uint64_t i = 0; done && i < due && i < TLS_KEYS; i++) {
-        done = rotate(keys, now_ms);
-    }
-    return done;
-}
-
-bool tls_keys_get(struct tls_keys *keys, const uint8_t *name, struct tls_key *ret_key,
-                  bool *ret_newest)
-{
-    unsigned i = 0;
-    bool found;
-
-    ASSERT(pthread_mutex_lock(&keys->mutex) == 0);
-    found = bring_up_to_date(keys);
-    while (name != NULL && i < keys->count &&
-           memcmp(keys->ring[i].name, name, TLS_KEY_NAME_BYTES) != 0) {
-        i++;
-    }
-    found = found && i < keys->count;
-    if (found) {
-        *ret_key = keys->ring[i];
-        *ret_newest = i == 0;
-    }
-    ASSERT(pthread_mutex_unlock(&keys->mutex) == 0);
-    return found;
 }
 
 /* --- what all connections share --- */
@@ -208,11 +92,14 @@ bool tls_keys_get(struct tls_keys *keys, const uint8_t *name, struct tls_key *re
 #define RECORD_SENT_BYTES 4096 /* holds the replies of a turn to 16 requests of ids */
 
 struct tls {
-    struct tls_keys keys;
-    EVP_CIPHER *ticket_cipher; /* fetched once: a fetch takes locks */
-    pthread_mutex_t mutex;
-    struct tls_context *context; /* in force; guarded by mutex; NULL: none yet */
-    _Atomic uint64_t rules;      /* how often those for client certificates have changed */
+    const struct clock *clock;
+    EVP_CIPHER *ticket_cipher;     /* fetched once: a fetch takes locks */
+    _Atomic uint64_t rules;        /* how often those for client certificates have changed */
+    pthread_mutex_t mutex;         /* guards what follows */
+    struct tls_key keys[TLS_KEYS]; /* of tickets, the newest first; key_count of them */
+    unsigned key_count;
+    uint64_t key_ms;             /* when the newest was made; monotonic */
+    struct tls_context *context; /* in force; NULL: none yet */
 };
 
 struct tls_context {
@@ -227,7 +114,7 @@ struct tls *tls_new(const struct clock *clock)
     struct tls *tls = MUST_HAVE(calloc(1, sizeof *tls));
 
     tls_library_init();
-    tls_keys_init(&tls->keys, clock);
+    tls->clock = clock;
     tls->ticket_cipher = MUST_HAVE(EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL));
     ASSERT(pthread_mutex_init(&tls->mutex, NULL) == 0);
     return tls;
@@ -239,9 +126,49 @@ void tls_free(struct tls *tls)
         tls_context_free(tls->context);
         ASSERT(pthread_mutex_destroy(&tls->mutex) == 0);
         EVP_CIPHER_free(tls->ticket_cipher);
-        tls_keys_release(&tls->keys);
+        OPENSSL_cleanse(tls->keys, sizeof tls->keys);
         free(tls);
     }
+}
+
+bool tls_ticket_key(struct tls *tls, const uint8_t *name, struct tls_key *ret_key, bool *ret_newest)
+{
+    bool found = true;
+    unsigned i = 0;
+    uint64_t now_ms;
+    uint64_t due;
+
+    ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
+    /* Make as many keys as were due: after a quiet day no key of yesterday opens a ticket. */
+    now_ms = clock_now_ms(tls->clock);
+    due = tls->key_count == 0 ? 1 : (now_ms - tls->key_ms) / TLS_KEY_MS;
+    for (due = due < TLS_KEYS ? due : TLS_KEYS; found && due > 0; due--) {
+        struct tls_key key;
+
+        found = RAND_bytes(key.name, sizeof key.name) == 1 &&
+                RAND_priv_bytes(key.cipher, sizeof key.cipher) == 1 &&
+                RAND_priv_bytes(key.mac, sizeof key.mac) == 1;
+        if (found) {
+            memmove(tls->keys + 1, tls->keys, sizeof *tls->keys * (TLS_KEYS - 1));
+            tls->keys[0] = key;
+            tls->key_count += tls->key_count < TLS_KEYS;
+            tls->key_ms = now_ms;
+        } else {
+            ERR_clear_error();
+        }
+        OPENSSL_cleanse(&key, sizeof key);
+    }
+    while (name != NULL && i < tls->key_count &&
+           memcmp(tls->keys[i].name, name, TLS_KEY_NAME_BYTES) != 0) {
+        i++;
+    }
+    found = found && i < tls->key_count;
+    if (found) {
+        *ret_key = tls->keys[i];
+        *ret_newest = i == 0;
+    }
+    ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
+    return found;
 }
 
 void tls_context_free(struct tls_context *context)
@@ -323,7 +250,7 @@ static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
     bool is_newest;
     bool done = true;
 
-    if (!tls_keys_get(&tls->keys, seal ? NULL : name, &key, &is_newest)) {
+    if (!tls_ticket_key(tls, seal ? NULL : name, &key, &is_newest)) {
         return 0;
     }
     if (seal) {
@@ -418,8 +345,19 @@ static int take_own(struct tls_context *context, const struct tls_file *file, X5
                     unsigned count, struct tls_error *error)
 {
     if (count == 1) {
+        BIO *text = MUST_HAVE(BIO_new(BIO_s_mem()));
+        char *subject;
+        long len;
+
+        (void)X509_NAME_print_ex(text, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+        len = BIO_get_mem_data(text, &subject);
+        if (len <= 0 || len > CERTIFICATE_NAME_MAX) {
+            buf_printf(&context->subject, "no subject");
+        } else {
+            buf_put(&context->subject, subject, (size_t)len);
+        }
+        BIO_free(text);
         context->until_s = certificate_until_s(certificate);
-        certificate_subject(certificate, &context->subject);
     }
     return (count == 1 ? SSL_CTX_use_certificate(context->ssl, certificate)
                        : SSL_CTX_add1_chain_cert(context->ssl, certificate)) == 1
@@ -495,9 +433,14 @@ static int load_client(struct tls_context *context, const struct tls_files *file
     return take_certificates(context, &files->client_ca, take_client_ca, error);
 }
 
-/* Settings that are the same for every certificate. */
-static void set_protocol(SSL_CTX *ssl, struct tls *tls)
+int tls_context_make(struct tls *tls, const struct tls_files *files,
+                     struct tls_context **ret_context, struct tls_error *ret_error)
 {
+    struct tls_context *context = MUST_HAVE(calloc(1, sizeof *context));
+    SSL_CTX *ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
+    int rv;
+
+    context->ssl = ssl;
     SSL_CTX_set_security_level(ssl, SECURITY_LEVEL);
     ASSERT(SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1);
     ASSERT(SSL_CTX_set_ciphersuites(ssl, SUITES_1_3) == 1);
@@ -516,16 +459,6 @@ static void set_protocol(SSL_CTX *ssl, struct tls *tls)
     ASSERT(SSL_CTX_set_tlsext_ticket_key_evp_cb(ssl, ticket_key) == 1);
     ASSERT(SSL_CTX_set_app_data(ssl, tls) == 1);
     SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
-}
-
-int tls_context_make(struct tls *tls, const struct tls_files *files,
-                     struct tls_context **ret_context, struct tls_error *ret_error)
-{
-    struct tls_context *context = MUST_HAVE(calloc(1, sizeof *context));
-    int rv;
-
-    context->ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
-    set_protocol(context->ssl, tls);
     rv = take_certificates(context, &files->certificate, take_own, ret_error);
     if (rv == 0) {
         rv = load_key(context, &files->key, &files->certificate, ret_error);
@@ -547,14 +480,6 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
 #define RECORD_HANDSHAKE 0x16
 #define RECORD_BYTES_MAX 16384
 #define SEALED_KEPT_BYTES (128 << 10) /* memory grown beyond this is freed once it is sent */
-
-/* A look costs a fifth of emptying it. */
-static void session_clear_errors(void)
-{
-    if (ERR_peek_error() != 0) {
-        ERR_clear_error();
-    }
-}
 
 /* --- of a loop --- */
 
@@ -630,11 +555,6 @@ void tls_loop_free(struct tls_loop *loop)
         buf_free(&loop->sealed);
         free(loop);
     }
-}
-
-struct tls_session *tls_loop_surplus(struct tls_loop *loop)
-{
-    return loop->handshake_count > LIMIT_TLS_HANDSHAKES ? TAILQ_FIRST(&loop->handshakes) : NULL;
 }
 
 /* The loop alone writes: no need to lock the bus. */
@@ -718,12 +638,6 @@ uint8_t *session_room(struct tls_session *session, size_t *ret_room)
     return lent + session->bytes.in_len;
 }
 
-void session_received(struct tls_session *session, size_t len)
-{
-    ASSERT(len <= TLS_INPUT_BYTES - session->bytes.in_len);
-    session->bytes.in_len += len;
-}
-
 void session_drop(struct tls_session *session)
 {
     free(session->kept);
@@ -776,26 +690,6 @@ static void session_count_control(int is_ours, int version, int type, const void
     if (type == SSL3_RT_ALERT && !is_ours && len == 2 && alert[1] == SSL3_AD_CLOSE_NOTIFY) {
         session->said_end = true;
     }
-}
-
-static void session_start(struct tls_session *session)
-{
-    struct tls_loop *loop = session->loop;
-    struct tls *tls = loop->tls;
-    BIO *bio = tls_bytes_bio(&session->bytes);
-
-    ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
-    ASSERT(tls->context != NULL); /* there was a tls_commit() */
-    session->ssl = SSL_new(tls->context->ssl);
-    session->rules = atomic_load(&tls->rules);
-    ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
-    ASSERT(session->ssl != NULL);
-    SSL_set_bio(session->ssl, bio, bio);
-    SSL_set_accept_state(session->ssl);
-    SSL_set_msg_callback(session->ssl, session_count_control);
-    SSL_set_msg_callback_arg(session->ssl, session);
-    session->phase = TLS_SHAKING;
-    loop->starts++;
 }
 
 /* Is the first record complete? A client's hello is usually one record; OpenSSL handles others. */
@@ -853,7 +747,9 @@ static enum tls_step handshake_done(struct tls_session *session)
 
 enum tls_step session_handshake(struct tls_session *session)
 {
+    struct tls *tls = session->loop->tls;
     bool wants_more;
+    BIO *bio;
     int done;
 
     if (session->phase == TLS_HELLO) {
@@ -867,10 +763,21 @@ enum tls_step session_handshake(struct tls_session *session)
         if (step != TLS_OPEN) {
             return step;
         }
-        session_start(session);
+        bio = tls_bytes_bio(&session->bytes);
+        ASSERT(pthread_mutex_lock(&tls->mutex) == 0);
+        ASSERT(tls->context != NULL); /* there was a tls_commit() */
+        session->ssl = MUST_HAVE(SSL_new(tls->context->ssl));
+        session->rules = atomic_load(&tls->rules);
+        ASSERT(pthread_mutex_unlock(&tls->mutex) == 0);
+        SSL_set_bio(session->ssl, bio, bio);
+        SSL_set_accept_state(session->ssl);
+        SSL_set_msg_callback(session->ssl, session_count_control);
+        SSL_set_msg_callback_arg(session->ssl, session);
+        session->phase = TLS_SHAKING;
+        session->loop->starts++;
     }
     ASSERT(session->phase == TLS_SHAKING);
-    session_clear_errors();
+    tls_clear_errors();
     done = SSL_do_handshake(session->ssl);
     if (done == 1) {
         /* Under TLS 1.3 this is only a ticket, for which no client waits. But it acknowledges
@@ -890,21 +797,6 @@ enum tls_step session_handshake(struct tls_session *session)
 
 /* --- reading and writing --- */
 
-/* SSL_read() gave nothing. The session itself has the reason: SSL_get_error() would look at the
- * thread's queue of errors, which would have to be emptied before each call. */
-COLD static ssize_t read_nothing(struct tls_session *session)
-{
-    if (SSL_want_read(session->ssl)) {
-        return 0;
-    }
-    if (session->said_end) {
-        session_drop(session);
-        return TLS_ENDED;
-    }
-    session_die(session, "a record cannot be read");
-    return TLS_BROKEN;
-}
-
 HOT bool session_is_outdated(const struct tls_session *session)
 {
     return session->rules !=
@@ -915,7 +807,6 @@ HOT bool session_is_outdated(const struct tls_session *session)
 HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)
 {
     ssize_t result;
-    int got;
 
     ASSERT(room > 0 && room <= INT_MAX);
     if (session->phase != TLS_READY || (session->bytes.in_len == 0 && !session->has_more)) {
@@ -926,9 +817,19 @@ HOT ssize_t session_read(struct tls_session *session, void *out, size_t room)
         session->has_more = false;
         return TLS_ENDED;
     }
-    got = SSL_read(session->ssl, out, (int)room);
-    session->has_more = got == (int)room && SSL_pending(session->ssl) > 0;
-    result = got > 0 ? got : read_nothing(session);
+    result = SSL_read(session->ssl, out, (int)room);
+    session->has_more = result == (ssize_t)room && SSL_pending(session->ssl) > 0;
+    /* If it gave nothing, the session itself has the reason: SSL_get_error() would look at the
+     * thread's queue of errors, which would have to be emptied before each call. */
+    if (result <= 0 && SSL_want_read(session->ssl)) {
+        result = 0;
+    } else if (result <= 0 && session->said_end) {
+        session_drop(session);
+        result = TLS_ENDED;
+    } else if (result <= 0) {
+        session_die(session, "a record cannot be read");
+        result = TLS_BROKEN;
+    }
     session_hold(session);
     if (session->controls > LIMIT_TLS_CONTROL && result >= 0) {
         session_die(session, "handshake messages without a request");
@@ -962,7 +863,7 @@ HOT struct buf *session_write(struct tls_session *session, const void *data, siz
     if (is_last && !session->closed) {
         session->closed = true;
         (void)SSL_shutdown(session->ssl); /* once: without waiting for the client's */
-        session_clear_errors();
+        tls_clear_errors();
     }
     return sealed;
 }

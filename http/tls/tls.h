@@ -15,11 +15,10 @@
  * whose client's certificate has ended.
  *
  * The happy path of a session, in a turn of its loop: recv() into session_room();
- * session_received(); session_handshake() until it says TLS_OPEN; session_read() until it gives 0;
- * session_keep(). At the turn's end session_write(), whose result is sent. No socket is touched
- * here; the connection moves the bytes. All sessions of a loop share two buffers: one for received
- * bytes, one for bytes to send. So one recv() takes all that has come, and one send() takes all
- * sealed replies of a turn.
+ * session_handshake() until it says TLS_OPEN; session_read() until it gives 0; session_keep(). At
+ * the turn's end session_write(), whose result is sent. No socket is touched here. All sessions of
+ * a loop share two buffers: one for received bytes, one for bytes to send. So one recv() takes all
+ * that has come, and one send() takes all sealed replies of a turn.
  *
  * A session has no OpenSSL object until its client's first record is complete: a silent connection,
  * or one with half a hello, costs only the bytes it sent. The buffers of a session that has been
@@ -45,8 +44,8 @@
  * before a handshake and after a failure, and is not consulted when records are read and written,
  * so that no connection suffers from another's errors.
  *
- * Threads: a session and its loop's part are the loop's; the rest: any (one mutex guards the
- * context in force, another the ring; only handshakes take them).
+ * Threads: a session and its loop's part are the loop's; the rest: any (a mutex guards the context
+ * in force and the ring; only handshakes take it).
  */
 #ifndef LEAFD_HTTP_TLS_TLS_H
 #define LEAFD_HTTP_TLS_TLS_H
@@ -91,25 +90,6 @@ struct tls_key {
     uint8_t mac[32];
 };
 
-struct tls_keys {
-    pthread_mutex_t mutex;
-    const struct clock *clock;
-    struct tls_key ring[TLS_KEYS]; /* the newest first; count of them */
-    unsigned count;
-    uint64_t made_ms; /* the newest; monotonic */
-} BY_NAME;
-
-/* clock: borrowed. */
-void tls_keys_init(struct tls_keys *keys, const struct clock *clock);
-
-/* Wipe them. */
-void tls_keys_release(struct tls_keys *keys);
-
-/* The key of this name; NULL: the one to seal with. *ret_newest: it is the latter. The caller wipes
- * *ret_key. False: there is no randomness, or the name is unknown, or no longer known. */
-bool tls_keys_get(struct tls_keys *keys, const uint8_t *name, struct tls_key *ret_key,
-                  bool *ret_newest);
-
 /* --- what all connections share --- */
 
 /* Certificates of clients. */
@@ -146,6 +126,11 @@ struct tls *tls_new(const struct clock *clock);
 
 /* No session may be left. NULL-safe. */
 void tls_free(struct tls *tls);
+
+/* The key of this name; NULL: the one to seal with. *ret_newest: it is the latter. The caller wipes
+ * *ret_key. False: there is no randomness, or the name is unknown, or no longer known. */
+bool tls_ticket_key(struct tls *tls, const uint8_t *name, struct tls_key *ret_key,
+                    bool *ret_newest);
 
 /* Read and check all; nothing is changed. 0, or ERR_INVALID with *ret_error. */
 int tls_context_make(struct tls *tls, const struct tls_files *files,
@@ -204,7 +189,8 @@ struct tls_session {
     uint64_t rules;         /* tls->rules at the begin of its handshake */
     int64_t until_s;        /* Unix time; when the client's certificate ends, if it has shown one */
     uint32_t controls;      /* handshake messages and alerts since the last reply */
-    struct tls_bytes bytes; /* received: in `kept`, or in the loop's buffer; sealed: the loop's */
+    struct tls_bytes bytes; /* received: in `kept`, its own memory after session_keep(), or in the
+                               loop's buffer; sealed: the loop's */
     uint8_t *kept;          /* owned; NULL: none */
     struct buf held;        /* sealed, sent before what is written next */
     char *certificate;      /* the client's name; owned; NULL: none */
@@ -220,9 +206,6 @@ struct tls_loop *tls_loop_new(struct tls *tls, struct timers *timers);
 /* No session may be left. NULL-safe. */
 void tls_loop_free(struct tls_loop *loop);
 
-/* If there are too many handshakes, the oldest, to be closed by the caller; else NULL. */
-struct tls_session *tls_loop_surplus(struct tls_loop *loop);
-
 /* --- of a connection --- */
 
 struct tls_session *session_new(struct tls_loop *loop, void *owner);
@@ -237,28 +220,14 @@ static inline bool session_wants(const struct tls_session *session)
     return session->bytes.in_len < TLS_INPUT_BYTES;
 }
 
-/* Bytes received and not decrypted: memory of its own, once session_keep() was called. */
-static inline uint32_t session_kept(const struct tls_session *session)
-{
-    return (uint32_t)session->bytes.in_len;
-}
-
-/* True: it cannot go ahead now; no room, or enough handshakes have begun in this turn. */
-static inline bool session_must_wait(const struct tls_session *session)
-{
-    return !session_wants(session) ||
-           (session->phase == TLS_HELLO && session->loop->starts >= LIMIT_TLS_STARTS_PER_TURN);
-}
-
 /* Is there something to send, though nothing is written? is_last: with our close_notify. */
 static inline bool session_owes(const struct tls_session *session, bool is_last)
 {
     return session->held.len > 0 || (is_last && session->phase == TLS_READY && !session->closed);
 }
 
-/* Where to receive, and how much; session_received() then takes how much it was. */
+/* Where to receive, and how much; the caller adds to bytes.in_len how much it was. */
 uint8_t *session_room(struct tls_session *session, size_t *ret_room);
-void session_received(struct tls_session *session, size_t len);
 
 enum tls_step {
     TLS_MORE,  /* it takes more input */
@@ -285,12 +254,6 @@ bool session_is_outdated(const struct tls_session *session);
 
 /* Drop all received bytes. */
 void session_drop(struct tls_session *session);
-
-/* The client has hung up without close_notify, and needs none. */
-static inline void session_cut(struct tls_session *session)
-{
-    session->closed = true;
-}
 
 /* Seal bytes; len may be 0, to get only the owed bytes. is_last: then our close_notify. Returns the
  * bytes to send; the caller empties them before the next call for any session of the loop. NULL:

@@ -158,41 +158,39 @@ static const struct id_member *find_member(const struct id_cluster_status *statu
     return NULL;
 }
 
-static void event_member(const struct look *look, const struct id_member *before,
-                         const struct id_member *now)
-{
-    if (before == NULL) {
-        NOTE(look, EVENT_MEMBER, "node %llu is a member, as a %s", ull(now->id), now->role);
-        return;
-    }
-    if (strcmp(before->role, now->role) != 0) {
-        NOTE(look, EVENT_MEMBER, "node %llu is a %s now", ull(now->id), now->role);
-    }
-    if (strcmp(before->version, now->version) != 0 && before->version[0] != '\0') {
-        NOTE(look, EVENT_MEMBER, "node %llu runs leafd %s", ull(now->id), now->version);
-    }
-    if (strcmp(before->peer_address, now->peer_address) != 0) {
-        NOTE(look, EVENT_MEMBER, "node %llu is reached at %s", ull(now->id), now->peer_address);
-    }
-    if (before->placement.drained != now->placement.drained) {
-        NOTE(look, EVENT_MEMBER,
-             now->placement.drained ? "node %llu is drained" : "node %llu takes work again",
-             ull(now->id));
-    }
-    if (before->placement.weight != now->placement.weight) {
-        NOTE(look, EVENT_MEMBER, "node %llu has weight %u", ull(now->id), now->placement.weight);
-    }
-    if (before->reachable != now->reachable) {
-        NOTE(look, EVENT_LINK,
-             now->reachable ? "node %llu is reached" : "node %llu cannot be reached", ull(now->id));
-    }
-}
-
 static void event_members(const struct look *look, const struct id_cluster_status *before,
                           const struct id_cluster_status *now)
 {
     for (size_t i = 0; i < now->member_count; i++) {
-        event_member(look, find_member(before, now->members[i].id), &now->members[i]);
+        const struct id_member *member = &now->members[i];
+        const struct id_member *old = find_member(before, member->id);
+        unsigned long long id = member->id;
+
+        if (old == NULL) {
+            NOTE(look, EVENT_MEMBER, "node %llu is a member, as a %s", id, member->role);
+            continue;
+        }
+        if (strcmp(old->role, member->role) != 0) {
+            NOTE(look, EVENT_MEMBER, "node %llu is a %s now", id, member->role);
+        }
+        if (strcmp(old->version, member->version) != 0 && old->version[0] != '\0') {
+            NOTE(look, EVENT_MEMBER, "node %llu runs leafd %s", id, member->version);
+        }
+        if (strcmp(old->peer_address, member->peer_address) != 0) {
+            NOTE(look, EVENT_MEMBER, "node %llu is reached at %s", id, member->peer_address);
+        }
+        if (old->placement.drained != member->placement.drained) {
+            NOTE(look, EVENT_MEMBER,
+                 member->placement.drained ? "node %llu is drained" : "node %llu takes work again",
+                 id);
+        }
+        if (old->placement.weight != member->placement.weight) {
+            NOTE(look, EVENT_MEMBER, "node %llu has weight %u", id, member->placement.weight);
+        }
+        if (old->reachable != member->reachable) {
+            NOTE(look, EVENT_LINK,
+                 member->reachable ? "node %llu is reached" : "node %llu cannot be reached", id);
+        }
     }
     for (size_t i = 0; i < before->member_count; i++) {
         if (find_member(now, before->members[i].id) == NULL) {
@@ -212,37 +210,12 @@ static void event_members(const struct look *look, const struct id_cluster_statu
 
 /* --- the rest --- */
 
-static void event_counts(const struct look *look, const struct changes_counts *before,
-                         const struct changes_counts *now)
-{
-    if (now->reloads_done != before->reloads_done) {
-        NOTE(look, EVENT_RELOAD, "the settings were read again");
-    }
-    if (now->reloads_refused != before->reloads_refused) {
-        NOTE(look, EVENT_RELOAD, "new settings were refused; the log says why");
-    }
-    if (now->implausible != before->implausible) {
-        NOTE(look, EVENT_REFUSAL, "a peer said what cannot be, and was not believed (%llu times)",
-             ull(now->implausible - before->implausible));
-    }
-    if (now->snapshots != before->snapshots) {
-        NOTE(look, EVENT_SNAPSHOT, "a snapshot of the leader was installed");
-    }
-    if (now->refusal == before->refusal) {
-        return;
-    }
-    if (now->refusal == 0) {
-        NOTE(look, EVENT_REFUSAL, "snowflake ids are served");
-    } else {
-        NOTE(look, EVENT_REFUSAL, "snowflake ids are refused: %s", err_code(now->refusal));
-    }
-}
-
 void changes_look(struct changes *changes, const struct id_cluster_status *status,
                   const struct changes_counts *counts, uint64_t wall_ms, struct events *events)
 {
     const struct look look = {.events = events, .wall_ms = wall_ms};
     const struct id_cluster_status *before = &changes->status;
+    const struct changes_counts *past = &changes->counts;
 
     ASSERT(status->member_count <= LIMIT_NODES);
     if (!changes->seen && status->leader_id == 0) {
@@ -265,7 +238,25 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
         if (status->level.level != before->level.level) {
             NOTE(&look, EVENT_LEVEL, "the level of the cluster is %u", status->level.level);
         }
-        event_counts(&look, &changes->counts, counts);
+        if (counts->reloads_done != past->reloads_done) {
+            NOTE(&look, EVENT_RELOAD, "the settings were read again");
+        }
+        if (counts->reloads_refused != past->reloads_refused) {
+            NOTE(&look, EVENT_RELOAD, "new settings were refused; the log says why");
+        }
+        if (counts->implausible != past->implausible) {
+            NOTE(&look, EVENT_REFUSAL,
+                 "a peer said what cannot be, and was not believed (%llu times)",
+                 ull(counts->implausible - past->implausible));
+        }
+        if (counts->snapshots != past->snapshots) {
+            NOTE(&look, EVENT_SNAPSHOT, "a snapshot of the leader was installed");
+        }
+        if (counts->refusal != past->refusal && counts->refusal == 0) {
+            NOTE(&look, EVENT_REFUSAL, "snowflake ids are served");
+        } else if (counts->refusal != past->refusal) {
+            NOTE(&look, EVENT_REFUSAL, "snowflake ids are refused: %s", err_code(counts->refusal));
+        }
     }
     changes->seen = true;
     changes->status = *status;

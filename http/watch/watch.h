@@ -4,17 +4,14 @@
  *
  * Events are the last LIMIT_EVENTS things that happened, in memory. Each has a number, which rises
  * by one, so that a reader sees what it has missed. Texts name nodes, numbers and settings, and
- * never a tag: any client with the role read may read all of them. changes_look() compares the
- * node's present state with the state at the last look. Changes between two looks show only by
- * their result: two elections are one line with both terms.
+ * never a tag: any client with the role read may read all of them. Changes between two looks show
+ * only by their result: two elections are one line with both terms.
  *
  * Alarms say what is wrong: since when, with which values, and what to do. One table (alarms.def)
- * has all alarms, and all alerts of scripts/compose/rules.yml, which is made from it. Prometheus
- * judges over all nodes and longer times. Here a node judges only by its own data, so that an
- * operator without Prometheus sees alarms, too. Each alarm has a time for which its condition must
- * hold first; time without looks, as where the machine stood still, does not count. Alerts that
- * need hours of history or all nodes (burn rates, forecasts of the disk, tags that end, backups,
- * which any node may take) are left to Prometheus.
+ * has all alarms and all alerts of Prometheus, which judges over all nodes and longer times: what
+ * needs these is left to it. A node judges by its own data alone, so that an operator without
+ * Prometheus sees alarms, too. Each alarm has a time for which its condition must hold first; time
+ * without looks, as where the machine stood still, does not count.
  *
  * The happy path, once a second: changes_look(), then alarms_look() with the facts; both add
  * events. alarms_put(), events_list() and quorum_of() show them.

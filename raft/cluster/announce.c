@@ -96,36 +96,6 @@ static void register_node(struct announce *announce)
     node_command_send(&announce->registration, announce->on, &payload, false);
 }
 
-/* --- digests --- */
-
-/* The leader has every node compare its state at an equal index. */
-static void compare_digests(struct announce *announce)
-{
-    struct driver *driver = announce->on->driver;
-    uint64_t applied = driver_applied(driver)->index;
-    struct buf payload = BUF_INIT;
-
-    if (!driver_leads(driver)) {
-        announce->digest_index = 0;
-        return;
-    }
-    if (announce->on->config->digest_ms == 0 || !node_command_may(&announce->digest)) {
-        return;
-    }
-    node_command_pause(&announce->digest, announce->on, announce->on->config->digest_ms);
-    /* Only the comparison itself was applied since: a quiet cluster writes little for it. */
-    if (announce->digest_index != 0 && applied <= announce->digest_index + 1 &&
-        ++announce->digest_skipped < DIGEST_QUIET) {
-        return;
-    }
-    announce->digest_index = applied;
-    announce->digest_skipped = 0;
-    cluster_command_put(
-        &payload, COMMAND_DIGEST,
-        &(struct digest_command){.index = applied, .digest = state_digest(announce->on->state)});
-    node_command_send(&announce->digest, announce->on, &payload, false);
-}
-
 /* --- settings that differ from the log --- */
 
 /* Are the members of the settings those of the log, at the same addresses? A removed member may
@@ -151,27 +121,6 @@ static bool members_agree(const struct announce *announce, const struct configur
     return true;
 }
 
-static void tell_members(const struct announce *announce, const struct configuration *conf)
-{
-    BUF_LOCAL(setting);
-    BUF_LOCAL(known);
-
-    for (size_t i = 0; i < announce->on->config->member_count; i++) {
-        const struct net_peer *peer = &announce->on->config->members[i];
-
-        buf_printf(&setting, "%s%llu=%s", i > 0 ? "," : "", ull(peer->id), peer->address);
-    }
-    MEMBER_FOREACH (member, conf) {
-        buf_printf(&known, "%s%llu=%s", known.len > 0 ? "," : "", ull(member->id),
-                   context_address(announce->on, member));
-    }
-    log_warn(
-        "raft", "cluster.members is not what the log knows, and the log's members hold",
-        "setting=%.*s log=%.*s hint=\"members change by /api/cluster/members, not by settings: "
-        "correct the setting\"",
-        (int)setting.len, (const char *)setting.data, (int)known.len, (const char *)known.data);
-}
-
 static void compare_settings(struct announce *announce)
 {
     const struct raft_context *on = announce->on;
@@ -183,6 +132,8 @@ static void compare_settings(struct announce *announce)
     const struct conf_member *own;
     unsigned now = 0;
     unsigned begun;
+    BUF_LOCAL(setting);
+    BUF_LOCAL(known);
 
     if (announce->compared && index == announce->conf_index && moves == announce->moves) {
         return;
@@ -203,7 +154,19 @@ static void compare_settings(struct announce *announce)
     }
     begun = now & ~announce->differs;
     if ((begun & DIFFERS_MEMBERS) != 0) {
-        tell_members(announce, &conf);
+        for (size_t i = 0; i < settings->member_count; i++) {
+            buf_printf(&setting, "%s%llu=%s", i > 0 ? "," : "", ull(settings->members[i].id),
+                       settings->members[i].address);
+        }
+        MEMBER_FOREACH (member, &conf) {
+            buf_printf(&known, "%s%llu=%s", known.len > 0 ? "," : "", ull(member->id),
+                       context_address(on, member));
+        }
+        log_warn(
+            "raft", "cluster.members is not what the log knows, and the log's members hold",
+            "setting=%.*s log=%.*s hint=\"members change by /api/cluster/members, not by settings: "
+            "correct the setting\"",
+            (int)setting.len, (const char *)setting.data, (int)known.len, (const char *)known.data);
     }
     if ((begun & DIFFERS_ADDRESS) != 0) {
         log_warn("raft", "this node is not where the log says, and the others dial it there",
@@ -220,9 +183,32 @@ static void compare_settings(struct announce *announce)
 
 void announce_turn(struct announce *announce)
 {
+    struct driver *driver = announce->on->driver;
+    uint64_t applied = driver_applied(driver)->index;
+    struct buf payload = BUF_INIT;
+
     register_node(announce);
-    compare_digests(announce);
     compare_settings(announce);
+    /* The leader has every node compare its state at an equal index. */
+    if (!driver_leads(driver)) {
+        announce->digest_index = 0;
+        return;
+    }
+    if (announce->on->config->digest_ms == 0 || !node_command_may(&announce->digest)) {
+        return;
+    }
+    node_command_pause(&announce->digest, announce->on, announce->on->config->digest_ms);
+    /* Only the comparison itself was applied since: a quiet cluster writes little for it. */
+    if (announce->digest_index != 0 && applied <= announce->digest_index + 1 &&
+        ++announce->digest_skipped < DIGEST_QUIET) {
+        return;
+    }
+    announce->digest_index = applied;
+    announce->digest_skipped = 0;
+    cluster_command_put(
+        &payload, COMMAND_DIGEST,
+        &(struct digest_command){.index = applied, .digest = state_digest(announce->on->state)});
+    node_command_send(&announce->digest, announce->on, &payload, false);
 }
 
 void announce_init(struct announce *announce, const struct raft_context *on,

@@ -116,27 +116,6 @@ static enum wire_compared_kind judge(const struct compare *compare, const struct
     return digest == ask->digest ? WIRE_COMPARED_SAME : WIRE_COMPARED_OTHER;
 }
 
-static void lend(struct compare *compare, uint64_t to, const struct wire_compare *ask)
-{
-    struct compare_lender *lender = &compare->lender;
-    uint64_t now_ms = context_now_ms(compare->on);
-
-    if (lender->peer != 0 || !disk_view_is_closed(&lender->rows) ||
-        now_ms < lender->quiet_until_ms || driver_member(compare->on->driver, to) == NULL ||
-        judge(compare, ask) != WIRE_COMPARED_OTHER || compare->on->driver->applier.installing ||
-        driver_disk_is_low(compare->on->driver)) {
-        refuse(compare, to, ask->number);
-        return;
-    }
-    log_warn("raft", "another node's state differs: it may compare its rows with this one's",
-             "peer=%llu index=%llu", ull(to), ull(ask->index));
-    lender->peer = to;
-    lender->number = ask->number;
-    lender->asked = WIRE_COMPARE_OPEN;
-    timer_arm(compare->on->timers, &lender->due, now_ms + LIMIT_COMPARE_MS);
-    open_view(compare, &lender->rows);
-}
-
 /* --- which node is wrong --- */
 
 /* By the applied configuration: an uncommitted one may be a wrong leader's. */
@@ -262,7 +241,7 @@ static void decide(struct compare *compare)
         log_line(
             LOG_LEVEL_ERROR, "raft", "most nodes have this node's state: another one's is wrong",
             "peer=%llu index=%llu said=\"%s\"", ull(asker->said_by), ull(asker->index), asker->why);
-        driver_resume(compare->on->driver);
+        compare->on->driver->halted = false;
         context_wake(compare->on, WAKE_ALL); /* it applies again, and serves */
     } else if (silent == 0 || same + silent + self < majority) {
         is_wrong(compare, "no majority has this node's state");
@@ -271,62 +250,71 @@ static void decide(struct compare *compare)
     }
 }
 
-/* A node with another state asks. If most voters do, this node's state differs: it asks, too, and
- * will learn that. */
-static void on_other_state(struct compare *compare, uint64_t from, uint64_t index)
+/* --- questions --- */
+
+/* A node asks for a comparison of its state with this one's. */
+static void on_state_asked(struct compare *compare, uint64_t from, const struct wire_compare *ask)
 {
+    enum wire_compared_kind kind = judge(compare, ask);
     struct driver *driver = compare->on->driver;
     struct peer_row *row = context_peer(compare->on, from);
     struct configuration voters;
     unsigned asked = 0;
     char why[160];
 
-    if (row == NULL || index < compare->asked_index || driver->halted ||
-        driver->applier.installing) {
+    compare_answer(compare, from,
+                   &(struct wire_compared){.number = ask->number, .kind = (uint8_t)kind});
+    if (kind != WIRE_COMPARED_OTHER || row == NULL || ask->index < compare->asked_index ||
+        driver->halted || driver->applier.installing) {
         return;
     }
-    compare->asked_index = index;
-    row->compare_index = index;
+    /* If most voters ask with another state, this node's differs: it asks, too, and will learn
+     * that. */
+    compare->asked_index = ask->index;
+    row->compare_index = ask->index;
     voters_of(compare, &voters);
     MEMBER_FOREACH (member, &voters) {
-        asked += context_peer(compare->on, member->id)->compare_index == index;
+        asked += context_peer(compare->on, member->id)->compare_index == ask->index;
     }
     if (asked > voters.count / 2) {
         snprintf(why, sizeof why, "most members have another state than this node at entry %llu",
-                 ull(index));
+                 ull(ask->index));
         driver_halt(driver);
         compare_diverged(compare, from, why);
     }
 }
 
-/* --- questions --- */
-
 bool compare_receive(struct compare *compare, uint64_t from, const uint8_t *payload, size_t len)
 {
     struct compare_lender *lender = &compare->lender;
-    enum wire_compared_kind kind;
+    const struct driver *driver = compare->on->driver;
+    uint64_t now_ms = context_now_ms(compare->on);
     struct wire_compare ask;
 
     if (wire_compare_decode(payload, len, &ask) != 0) {
         return false;
     }
-    if (compare->on->driver->failed) {
+    if (driver->failed) {
         return true;
     }
     if (ask.kind == WIRE_COMPARE_STATE) {
-        kind = judge(compare, &ask);
-        compare_answer(compare, from,
-                       &(struct wire_compared){.number = ask.number, .kind = (uint8_t)kind});
-        if (kind == WIRE_COMPARED_OTHER) {
-            on_other_state(compare, from, ask.index);
+        on_state_asked(compare, from, &ask);
+    } else if (ask.kind == WIRE_COMPARE_OPEN) {
+        if (lender->peer != 0 || !disk_view_is_closed(&lender->rows) ||
+            now_ms < lender->quiet_until_ms || driver_member(driver, from) == NULL ||
+            judge(compare, &ask) != WIRE_COMPARED_OTHER || driver->applier.installing ||
+            driver_disk_is_low(driver)) {
+            refuse(compare, from, ask.number);
+            return true;
         }
-        return true;
-    }
-    if (ask.kind == WIRE_COMPARE_OPEN) {
-        lend(compare, from, &ask);
-        return true;
-    }
-    if (lender->peer != from || lender->number != ask.number) {
+        log_warn("raft", "another node's state differs: it may compare its rows with this one's",
+                 "peer=%llu index=%llu", ull(from), ull(ask.index));
+        lender->peer = from;
+        lender->number = ask.number;
+        lender->asked = WIRE_COMPARE_OPEN;
+        timer_arm(compare->on->timers, &lender->due, now_ms + LIMIT_COMPARE_MS);
+        open_view(compare, &lender->rows);
+    } else if (lender->peer != from || lender->number != ask.number) {
         refuse(compare, from, ask.number);
     } else if (ask.kind == WIRE_COMPARE_CLOSE) {
         end_loan(compare);
@@ -436,12 +424,6 @@ static void report_row(struct compare *compare, const struct store_row *here,
     compare_finish(compare, true, text);
 }
 
-static bool next_row(struct reader *records, struct store_row *ret_row)
-{
-    *ret_row = (struct store_row){0};
-    return reader_left(records) > 0 && store_rows_next(records, ret_row);
-}
-
 static bool same_bytes(const void *a, size_t a_len, const void *b, size_t b_len)
 {
     return a_len == b_len && memcmp(a, b, a_len) == 0;
@@ -450,7 +432,7 @@ static bool same_bytes(const void *a, size_t a_len, const void *b, size_t b_len)
 /* Compare both lists of the range, up to the first row that is not in both. */
 static void find_row(struct compare *compare, const struct wire_compared *theirs)
 {
-    static const struct store_row none = {0};
+    const struct store_row none = {0};
     const struct buf *mine = &compare->asker.mine;
     struct reader here;
     struct reader there;
@@ -460,8 +442,8 @@ static void find_row(struct compare *compare, const struct wire_compared *theirs
     reader_init(&here, mine->data, mine->len);
     reader_init(&there, theirs->data, theirs->len);
     for (;;) {
-        bool has_own = next_row(&here, &own);
-        bool has_other = next_row(&there, &other);
+        bool has_own = reader_left(&here) > 0 && store_rows_next(&here, &own);
+        bool has_other = reader_left(&there) > 0 && store_rows_next(&there, &other);
 
         if (!has_own && !has_other) {
             compare_give_up(compare, "says other sums than its rows have");
@@ -540,41 +522,6 @@ static void count_rows(struct compare *compare)
 
 /* --- the lender's answers --- */
 
-static void take_open(struct compare *compare, const struct wire_compared *compared)
-{
-    struct compare_asker *asker = &compare->asker;
-    struct driver *driver = compare->on->driver;
-
-    if (compared->index < driver->apply_until) {
-        compare_give_up(compare, "lags behind");
-        return;
-    }
-    asker->open_index = compared->index;
-    asker->state = COMPARE_APPLYING;
-    driver_apply_until(driver, compared->index);
-}
-
-static void compare_take_part(struct compare *compare, const struct wire_compared *compared)
-{
-    struct compare_asker *asker = &compare->asker;
-
-    if (compared->len > 0 && asker->last.len > 0 &&
-        !store_key_less(asker->last.data, asker->last.len, compared->data, compared->len)) {
-        compare_give_up(compare, "has rows that are not in order");
-        return;
-    }
-    asker->of = *compared;
-    asker->last.len = 0;
-    asker->mine.len = 0;
-    asker->sum = 0;
-    asker->count = 0;
-    asker->has_part = true;
-    buf_put(&asker->last, compared->data, compared->len);
-    asker->of.data = NULL;
-    asker->state = COMPARE_READING;
-    count_rows(compare);
-}
-
 bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
@@ -601,9 +548,30 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
     if (compared.kind == WIRE_COMPARED_NOT) {
         compare_give_up(compare, "lends no view of its rows");
     } else if (compared.kind == WIRE_COMPARED_OPEN && asker->state == COMPARE_OPENING) {
-        take_open(compare, &compared);
+        if (compared.index < compare->on->driver->apply_until) {
+            compare_give_up(compare, "lags behind");
+            return true;
+        }
+        asker->open_index = compared.index;
+        asker->state = COMPARE_APPLYING;
+        ASSERT(compare->on->driver->halted);
+        compare->on->driver->apply_until = compared.index;
     } else if (compared.kind == WIRE_COMPARED_PART && asker->state == COMPARE_ASKING) {
-        compare_take_part(compare, &compared);
+        if (compared.len > 0 && asker->last.len > 0 &&
+            !store_key_less(asker->last.data, asker->last.len, compared.data, compared.len)) {
+            compare_give_up(compare, "has rows that are not in order");
+            return true;
+        }
+        asker->of = compared;
+        asker->of.data = NULL;
+        asker->last.len = 0;
+        asker->mine.len = 0;
+        asker->sum = 0;
+        asker->count = 0;
+        asker->has_part = true;
+        buf_put(&asker->last, compared.data, compared.len);
+        asker->state = COMPARE_READING;
+        count_rows(compare);
     } else if (compared.kind == WIRE_COMPARED_ROWS && asker->state == COMPARE_ASKING) {
         find_row(compare, &compared);
     }
@@ -638,23 +606,6 @@ static void asker_turn(struct compare *compare)
     }
 }
 
-/* Compare with one of the nodes that have another state. */
-static void open_peer(struct compare *compare)
-{
-    struct compare_asker *asker = &compare->asker;
-
-    asker->peer = other_of(compare);
-    asker->state = COMPARE_OPENING;
-    asker->number++;
-    asker->has_part = false;
-    context_arm_in(compare->on, &asker->due, LIMIT_COMPARE_MS);
-    (void)context_send_compare(compare->on, asker->peer, FRAME_COMPARE,
-                               &(struct wire_compare){.number = asker->number,
-                                                      .kind = WIRE_COMPARE_OPEN,
-                                                      .index = asker->index,
-                                                      .digest = asker->digest});
-}
-
 /* --- for the replica --- */
 
 void compare_turn(struct compare *compare)
@@ -668,11 +619,20 @@ void compare_turn(struct compare *compare)
         decide(compare);
     }
     if (asker->state == COMPARE_HANDING_OVER) {
-        if (driver_transfer(compare->on->driver, 0) ||
-            context_now_ms(compare->on) >= asker->until_ms) {
-            open_peer(compare);
-        } else {
+        if (!driver_transfer(compare->on->driver, 0) &&
+            context_now_ms(compare->on) < asker->until_ms) {
             context_arm_in(compare->on, &asker->hand_over, HAND_OVER_LOOK_MS);
+        } else { /* compare with one of the nodes that have another state */
+            asker->peer = other_of(compare);
+            asker->state = COMPARE_OPENING;
+            asker->number++;
+            asker->has_part = false;
+            context_arm_in(compare->on, &asker->due, LIMIT_COMPARE_MS);
+            (void)context_send_compare(compare->on, asker->peer, FRAME_COMPARE,
+                                       &(struct wire_compare){.number = asker->number,
+                                                              .kind = WIRE_COMPARE_OPEN,
+                                                              .index = asker->index,
+                                                              .digest = asker->digest});
         }
     }
     lender_turn(compare);

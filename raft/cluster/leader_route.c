@@ -73,39 +73,21 @@ static void seek(struct leader_route *route)
 
 /* When the oldest request, if it was sent to `peer`, has waited too long without any other
  * answer. */
-static uint64_t overdue_ms(const struct leader_route *route, const struct leader_route_load *load,
-                           uint64_t peer)
+static uint64_t overdue_ms(const struct leader_route *route, uint64_t peer)
 {
-    uint64_t since_ms = load->oldest_ms > route->heard_ms ? load->oldest_ms : route->heard_ms;
+    const struct cluster_request *oldest = TAILQ_FIRST(route->sent);
 
-    return load->oldest_to == peer ? since_ms + heartbeats_ms(route, PATIENCE_HEARTBEATS)
-                                   : TIMER_NEVER;
-}
-
-static void turn_direct(struct leader_route *route, const struct leader_route_load *load,
-                        uint64_t now_ms)
-{
-    if (route->leader == 0) {
-        seek(route);
-    } else if (now_ms >= overdue_ms(route, load, route->leader)) {
-        if (route->asked_ms == 0) {
-            route->asked_ms = now_ms;
-            leader_route_ask(route, route->leader);
-        } else if (now_ms - route->asked_ms >= heartbeats_ms(route, 1)) {
-            seek(route);
-        }
-    } else if (load->waiting && !context_reaches(route->on, route->leader)) {
-        seek(route);
-    } else {
-        route->asked_ms = 0;
+    if (oldest == NULL || oldest->sent_to != peer) {
+        return TIMER_NEVER;
     }
+    return (oldest->sent_ms > route->heard_ms ? oldest->sent_ms : route->heard_ms) +
+           heartbeats_ms(route, PATIENCE_HEARTBEATS);
 }
 
 /* When all are asked next: soon, if requests wait. */
-static uint64_t search_due_ms(const struct leader_route *route,
-                              const struct leader_route_load *load)
+static uint64_t search_due_ms(const struct leader_route *route)
 {
-    bool wanted = load->waiting || load->oldest_to != 0;
+    bool wanted = !TAILQ_EMPTY(route->waiting) || !TAILQ_EMPTY(route->sent);
     uint64_t next_ms = route->searched_ms + heartbeats_ms(route, wanted ? 1 : IDLE_HEARTBEATS);
 
     if (route->searched_ms < route->sought_ms) { /* the first time of this search */
@@ -114,79 +96,61 @@ static uint64_t search_due_ms(const struct leader_route *route,
     return next_ms > route->sought_ms ? next_ms : route->sought_ms;
 }
 
-/* When the member is next asked whether it still reaches the leader. */
-static uint64_t forwarder_due_ms(const struct leader_route *route,
-                                 const struct leader_route_load *load)
+/* When the member is next asked whether it still reaches the leader, or is given up. */
+static uint64_t forwarder_due_ms(const struct leader_route *route)
 {
     uint64_t idle_ms = route->heard_ms + heartbeats_ms(route, IDLE_HEARTBEATS);
-    uint64_t overdue = overdue_ms(route, load, route->forwarder);
+    uint64_t overdue = overdue_ms(route, route->forwarder);
 
+    if (route->asked_ms != 0) {
+        return route->asked_ms + heartbeats_ms(route, PATIENCE_HEARTBEATS);
+    }
     return overdue < idle_ms ? overdue : idle_ms;
 }
 
+/* And when the leader is asked directly. */
 static uint64_t direct_due_ms(const struct leader_route *route)
 {
     return route->leader != 0 ? route->direct_ms + heartbeats_ms(route, IDLE_HEARTBEATS)
                               : TIMER_NEVER;
 }
 
-static void turn_forwarded(struct leader_route *route, const struct leader_route_load *load,
-                           uint64_t now_ms)
-{
-    ASSERT(route->forwarder != 0 && route->forwarder != route->leader);
-    if (!context_reaches(route->on, route->forwarder) ||
-        (route->asked_ms != 0 &&
-         now_ms - route->asked_ms >= heartbeats_ms(route, PATIENCE_HEARTBEATS))) {
-        seek(route);
-        return;
-    }
-    if (route->asked_ms == 0 && now_ms >= forwarder_due_ms(route, load)) {
-        route->asked_ms = now_ms;
-        leader_route_ask(route, route->forwarder);
-    }
-    if (now_ms >= direct_due_ms(route)) {
-        route->direct_ms = now_ms;
-        leader_route_ask(route, route->leader);
-    }
-}
-
-static uint64_t next_ms(const struct leader_route *route, const struct leader_route_load *load)
-{
-    uint64_t forwarder_ms;
-    uint64_t direct_ms;
-
-    if (needs_none(route)) {
-        return TIMER_NEVER;
-    }
-    switch (route->state) {
-    case ROUTE_DIRECT:
-        return route->asked_ms != 0 ? route->asked_ms + heartbeats_ms(route, 1)
-                                    : overdue_ms(route, load, route->leader);
-    case ROUTE_SOUGHT:
-        return search_due_ms(route, load);
-    case ROUTE_FORWARDED:
-        forwarder_ms = route->asked_ms != 0
-                           ? route->asked_ms + heartbeats_ms(route, PATIENCE_HEARTBEATS)
-                           : forwarder_due_ms(route, load);
-        direct_ms = direct_due_ms(route);
-        return forwarder_ms < direct_ms ? forwarder_ms : direct_ms;
-    default:
-        UNREACHABLE("state of a route");
-    }
-}
-
-void leader_route_turn(struct leader_route *route, const struct leader_route_load *load)
+void leader_route_turn(struct leader_route *route)
 {
     uint64_t now_ms = context_now_ms(route->on);
 
-    if (!needs_none(route) && route->state == ROUTE_DIRECT) {
-        turn_direct(route, load, now_ms);
+    if (needs_none(route)) {
+        return;
     }
-    if (!needs_none(route) && route->state == ROUTE_FORWARDED) {
-        turn_forwarded(route, load, now_ms);
+    if (route->state == ROUTE_DIRECT) {
+        if (route->leader == 0) {
+            seek(route);
+        } else if (now_ms < overdue_ms(route, route->leader)) {
+            route->asked_ms = 0;
+            if (!TAILQ_EMPTY(route->waiting) && !context_reaches(route->on, route->leader)) {
+                seek(route);
+            }
+        } else if (route->asked_ms == 0) {
+            route->asked_ms = now_ms;
+            leader_route_ask(route, route->leader);
+        } else if (now_ms - route->asked_ms >= heartbeats_ms(route, 1)) {
+            seek(route);
+        }
+    } else if (route->state == ROUTE_FORWARDED) {
+        ASSERT(route->forwarder != 0 && route->forwarder != route->leader);
+        if (!context_reaches(route->on, route->forwarder) ||
+            (route->asked_ms != 0 && now_ms >= forwarder_due_ms(route))) {
+            seek(route);
+        } else if (now_ms >= forwarder_due_ms(route)) {
+            route->asked_ms = now_ms;
+            leader_route_ask(route, route->forwarder);
+        }
+        if (route->state == ROUTE_FORWARDED && now_ms >= direct_due_ms(route)) {
+            route->direct_ms = now_ms;
+            leader_route_ask(route, route->leader);
+        }
     }
-    if (!needs_none(route) && route->state == ROUTE_SOUGHT &&
-        now_ms >= search_due_ms(route, load)) {
+    if (route->state == ROUTE_SOUGHT && now_ms >= search_due_ms(route)) {
         route->searched_ms = now_ms;
         for (size_t i = 0; i < route->peers->count; i++) {
             leader_route_ask(route, route->peers->items[i].id);
@@ -194,10 +158,25 @@ void leader_route_turn(struct leader_route *route, const struct leader_route_loa
     }
 }
 
-void leader_route_arm(struct leader_route *route, const struct leader_route_load *load)
+void leader_route_arm(struct leader_route *route)
 {
+    uint64_t next_ms = TIMER_NEVER;
+    uint64_t direct_ms;
+
     ASSERT((route->state == ROUTE_FORWARDED) == (route->forwarder != 0));
-    context_arm_at(route->on, &route->turn, next_ms(route, load));
+    if (needs_none(route)) {
+        next_ms = TIMER_NEVER;
+    } else if (route->state == ROUTE_DIRECT) {
+        next_ms = route->asked_ms != 0 ? route->asked_ms + heartbeats_ms(route, 1)
+                                       : overdue_ms(route, route->leader);
+    } else if (route->state == ROUTE_SOUGHT) {
+        next_ms = search_due_ms(route);
+    } else {
+        next_ms = forwarder_due_ms(route);
+        direct_ms = direct_due_ms(route);
+        next_ms = direct_ms < next_ms ? direct_ms : next_ms;
+    }
+    context_arm_at(route->on, &route->turn, next_ms);
 }
 
 uint64_t leader_route_target(const struct leader_route *route)
@@ -240,38 +219,18 @@ void leader_route_on_answer(struct leader_route *route, uint64_t from, int statu
     route->asked_ms = 0;
 }
 
-/* An answer to a probe of this node. */
-static void answered(struct leader_route *route, uint64_t from, uint64_t round, bool yes)
-{
-    if (needs_none(route) || round < route->first_round || round > route->round) {
-        return;
-    }
-    if (from == route->leader && yes) {
-        go_direct(route);
-    } else if (route->state == ROUTE_SOUGHT && yes) {
-        ASSERT(from != route->leader);
-        route_changed(route);
-        route->state = ROUTE_FORWARDED;
-        route->forwarder = from;
-        route->heard_ms = context_now_ms(route->on);
-        route->asked_ms = 0;
-        route->direct_ms = route->heard_ms;
-        route->changes++;
-    } else {
-        leader_route_on_answer(route, from, yes ? 0 : ERR_NOT_LEADER);
-    }
-}
-
 bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8_t *payload,
                           size_t len)
 {
-    bool leads = driver_is_leader(route->on->driver) && !route->on->stopping;
+    bool leads = driver_is_leader(route->on->driver);
     uint64_t leader = route->leader;
     struct wire_probe probe;
+    bool yes;
 
     if (wire_probe_decode(payload, len, &probe) != 0) {
         return false;
     }
+    yes = probe.kind == WIRE_PROBE_YES;
     if (probe.kind == WIRE_PROBE_ASK_ON && !leads) {
         if (leader == 0 || leader == from ||
             send_probe(route, leader, WIRE_PROBE_ASK, from, probe.round) != 0) {
@@ -282,8 +241,23 @@ bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8
                          probe.round);
     } else if (probe.origin != 0 && from == leader) {
         (void)send_probe(route, probe.origin, probe.kind, 0, probe.round);
-    } else if (probe.origin == 0) {
-        answered(route, from, probe.round, probe.kind == WIRE_PROBE_YES);
+    } else if (probe.origin == 0 && !needs_none(route) && probe.round >= route->first_round &&
+               probe.round <= route->round) {
+        /* An answer to a probe of this node. */
+        if (from == leader && yes) {
+            go_direct(route);
+        } else if (route->state == ROUTE_SOUGHT && yes) {
+            ASSERT(from != leader);
+            route_changed(route);
+            route->state = ROUTE_FORWARDED;
+            route->forwarder = from;
+            route->heard_ms = context_now_ms(route->on);
+            route->asked_ms = 0;
+            route->direct_ms = route->heard_ms;
+            route->changes++;
+        } else {
+            leader_route_on_answer(route, from, yes ? 0 : ERR_NOT_LEADER);
+        }
     }
     return true;
 }

@@ -35,16 +35,12 @@
 
 enum leader_route_state { ROUTE_DIRECT, ROUTE_SOUGHT, ROUTE_FORWARDED };
 
-/* The requests that wait for the route now. */
-struct leader_route_load {
-    bool waiting;       /* a request must be sent */
-    uint64_t oldest_to; /* where the oldest unanswered one went; 0: none is sent */
-    uint64_t oldest_ms; /* and when */
-};
-
-struct leader_route { /* its owner sets on, peers, and what turn wakes; the rest begins as zeros */
+struct leader_route { /* its owner sets these, and what turn wakes; the rest begins as zeros */
     const struct raft_context *on;
-    const struct peers *peers; /* those that have links may know one */
+    const struct peers *peers;                  /* those that have links may know one */
+    const struct cluster_request_list *waiting; /* requests to be sent */
+    const struct cluster_request_list *sent;    /* those without an answer, oldest first */
+
     enum leader_route_state state;
     unsigned changes;     /* how often it was lost, or found through a member */
     uint64_t leader;      /* that the core knows; 0: none */
@@ -60,10 +56,10 @@ struct leader_route { /* its owner sets on, peers, and what turn wakes; the rest
 };
 
 /* Probe the route, or look for another, if that is due. In each turn, before requests are sent. */
-void leader_route_turn(struct leader_route *route, const struct leader_route_load *load);
+void leader_route_turn(struct leader_route *route);
 
 /* Arm the timer of the next turn, by the requests that wait now. After requests were sent. */
-void leader_route_arm(struct leader_route *route, const struct leader_route_load *load);
+void leader_route_arm(struct leader_route *route);
 
 /* Where requests go now; 0: nowhere. */
 uint64_t leader_route_target(const struct leader_route *route);
@@ -71,26 +67,13 @@ uint64_t leader_route_target(const struct leader_route *route);
 /* A leader is known, or a member through which it is reached. */
 bool leader_route_is_known(const struct leader_route *route);
 
-/* True if no other member passes requests on, by current knowledge. */
-static inline bool leader_route_is_direct(const struct leader_route *route)
-{
-    return route->state == ROUTE_DIRECT;
-}
-
-/* The member through which it goes, 0: none. False while one is sought. */
-static inline bool leader_route_through(const struct leader_route *route, uint64_t *ret_member)
-{
-    *ret_member = route->forwarder;
-    return route->state != ROUTE_SOUGHT;
-}
-
 /* An answer of this status came from a node that was asked. */
 void leader_route_on_answer(struct leader_route *route, uint64_t from, int status);
 
 /* Role, term or leader changed. */
 void leader_route_role_changed(struct leader_route *route);
 
-/* A FRAME_PROBE. False: malformed. A node that stops says that it does not lead. */
+/* A FRAME_PROBE. False: malformed. */
 bool leader_route_receive(struct leader_route *route, uint64_t from, const uint8_t *payload,
                           size_t len);
 

@@ -100,8 +100,7 @@ static bool is_new(const struct raft_context *on)
     return true;
 }
 
-/* Do what is due. */
-static void upgrade_look(struct upgrade *upgrade)
+bool upgrade_turn(struct upgrade *upgrade)
 {
     const struct raft_context *on = upgrade->on;
     uint16_t next = (uint16_t)(state_level(on->state) + 1);
@@ -110,41 +109,27 @@ static void upgrade_look(struct upgrade *upgrade)
 
     if (next > state_levels(on->state).max || !driver_leads(on->driver)) {
         upgrade->ready_ms = 0;
-        return;
+    } else if (!timer_is_armed(&upgrade->look)) {
+        timer_arm(on->timers, &upgrade->look, now_ms + UPGRADE_LOOK_MS);
+        if (!all_support(on, next, &reached)) {
+            upgrade->ready_ms = 0;
+        } else if (upgrade->ready_ms == 0 || upgrade->ready != next) {
+            upgrade->ready_ms = now_ms;
+            upgrade->ready = next;
+        }
+        if (upgrade->ready_ms != 0 && on->config->upgrade.automatic && reached &&
+            (is_new(on) || now_ms - upgrade->ready_ms >= on->config->upgrade.hold_ms)) {
+            raise_to(upgrade, next);
+        }
     }
-    if (timer_is_armed(&upgrade->look)) {
-        return;
-    }
-    timer_arm(on->timers, &upgrade->look, now_ms + UPGRADE_LOOK_MS);
-    if (!all_support(on, next, &reached)) {
-        upgrade->ready_ms = 0;
-        return;
-    }
-    if (upgrade->ready_ms == 0 || upgrade->ready != next) {
-        upgrade->ready_ms = now_ms;
-        upgrade->ready = next;
-    }
-    if (on->config->upgrade.automatic && reached &&
-        (is_new(on) || now_ms - upgrade->ready_ms >= on->config->upgrade.hold_ms)) {
-        raise_to(upgrade, next);
-    }
-}
-
-bool upgrade_turn(struct upgrade *upgrade)
-{
-    bool reached;
-
-    upgrade_look(upgrade);
-    return upgrade->command.in_flight && (!driver_leads(upgrade->on->driver) ||
-                                          !all_support(upgrade->on, upgrade->raising, &reached));
+    return upgrade->command.in_flight &&
+           (!driver_leads(on->driver) || !all_support(on, upgrade->raising, &reached));
 }
 
 /* --- answers about the level --- */
 
-static struct member_answer say(enum member_outcome outcome, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static struct member_answer say(enum member_outcome outcome, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) struct member_answer say(enum member_outcome outcome,
+                                                                      const char *format, ...)
 {
     struct member_answer answer = {.outcome = (uint8_t)outcome};
     va_list args;
@@ -260,6 +245,7 @@ void membership_init(struct membership *membership, const struct raft_context *o
     *membership = (struct membership){
         .on = on,
         .clocks = clocks,
+        .zone = on->config->prefer_zone != NULL ? on->config->prefer_zone : "",
         .upgrade = {.on = on, .command.wakes = WAKE_UPGRADE, .look.wakes = WAKE_UPGRADE}};
     membership->command.wakes = WAKE_MEMBERS;
     handover->limit.wakes = WAKE_MEMBERS;
@@ -306,15 +292,11 @@ static bool is_ready(const struct membership *membership, uint64_t node_id)
     return (clock_sync_serves(membership->clocks, node_id) & WIRE_SERVES_READY) != 0;
 }
 
-static bool prefers_zone(const struct raft_context *on)
+/* Is it of the preferred zone? Without one, none is. */
+static bool is_preferred(const struct membership *membership, uint64_t node_id)
 {
-    return on->config->prefer_zone != NULL && on->config->prefer_zone[0] != '\0';
-}
-
-static bool is_preferred(const struct raft_context *on, uint64_t node_id)
-{
-    return prefers_zone(on) &&
-           strcmp(state_placement(on->state, node_id).zone, on->config->prefer_zone) == 0;
+    return membership->zone[0] != '\0' &&
+           strcmp(state_placement(membership->on->state, node_id).zone, membership->zone) == 0;
 }
 
 uint64_t membership_successor(const struct membership *membership)
@@ -325,7 +307,7 @@ uint64_t membership_successor(const struct membership *membership)
     bool best_preferred = false;
 
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        bool preferred = is_preferred(on, member->id);
+        bool preferred = is_preferred(membership, member->id);
         uint64_t match = 0;
         /* Weight is for the work of clients, and does not matter here. */
         bool may_lead = member->id != on->node_id && member->role == ROLE_VOTER &&
@@ -346,22 +328,28 @@ uint64_t membership_successor(const struct membership *membership)
     return best;
 }
 
-/* Begin if this node is drained or not in the preferred zone, and another node may lead. */
-static void handover_if_misplaced(struct membership *membership)
+/* Begin if the disk is low; or if this node is drained or not in the preferred zone, and another
+ * node may lead. */
+static void handover_if_due(struct membership *membership)
 {
     struct handover *handover = &membership->handover;
     const struct raft_context *on = membership->on;
     bool drained = state_placement(on->state, on->node_id).drained;
-    bool preferred = is_preferred(on, on->node_id);
     uint64_t to;
 
+    if (!driver_disk_is_low(on->driver)) {
+        timer_cancel(on->timers, &handover->no_room_pause);
+    } else if (driver_leads(on->driver) && !timer_is_armed(&handover->no_room_pause)) {
+        context_arm_in(on, &handover->no_room_pause, NO_ROOM_AGAIN_MS);
+        handover_begin(membership, membership_successor(membership));
+    }
     if (!driver_leads(on->driver) || timer_is_armed(&handover->place_pause) ||
-        (!drained && (preferred || !prefers_zone(on)))) {
+        (!drained && (is_preferred(membership, on->node_id) || membership->zone[0] == '\0'))) {
         return;
     }
     context_arm_in(on, &handover->place_pause, DRAINED_AGAIN_MS);
     to = membership_successor(membership);
-    if (to != 0 && (drained || is_preferred(on, to))) {
+    if (to != 0 && (drained || is_preferred(membership, to))) {
         if (!drained) {
             context_arm_in(on, &handover->place_pause, ZONE_AGAIN_MS);
         }
@@ -370,20 +358,6 @@ static void handover_if_misplaced(struct membership *membership)
                          : "to=%llu reason=\"it is of the preferred zone\"",
                  ull(to));
         handover_begin(membership, to);
-    }
-}
-
-/* Begin if the disk is low. */
-static void handover_if_no_room(struct membership *membership)
-{
-    struct handover *handover = &membership->handover;
-    const struct raft_context *on = membership->on;
-
-    if (!driver_disk_is_low(on->driver)) {
-        timer_cancel(on->timers, &handover->no_room_pause);
-    } else if (driver_leads(on->driver) && !timer_is_armed(&handover->no_room_pause)) {
-        context_arm_in(on, &handover->no_room_pause, NO_ROOM_AGAIN_MS);
-        handover_begin(membership, membership_successor(membership));
     }
 }
 
@@ -430,15 +404,6 @@ static struct member_answer answer_in_progress(const struct member_change *chang
 {
     return say(MEMBER_IN_PROGRESS, "node %llu is being %s: one change at a time",
                ull(change->node_id), change->kind == MEMBER_ADD ? "added" : "removed");
-}
-
-static struct member_answer answer_removed(uint64_t node_id)
-{
-    return say(
-        MEMBER_WAS_REMOVED,
-        "node %llu was removed from the cluster, and its id cannot be used again: give the node "
-        "an empty data directory and a new id",
-        ull(node_id));
 }
 
 static struct member_answer answer_no_quorum(const struct voter_count *count)
@@ -508,9 +473,6 @@ static struct member_answer ask_add(struct membership *membership, const struct 
     const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
     struct voter_count count;
 
-    if (state_member_removed(membership->on->state, ask->node_id)) {
-        return answer_removed(ask->node_id);
-    }
     if (member != NULL && strcmp(context_address(membership->on, member), ask->address) != 0) {
         return say(MEMBER_EXISTS, "node %llu is a member already, at %.100s", ull(ask->node_id),
                    context_address(membership->on, member));
@@ -592,9 +554,6 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     const struct conf_member *member = driver_member(driver, ask->node_id);
     uint64_t match = 0;
 
-    if (member == NULL) {
-        return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
-    }
     if (member->role != ROLE_VOTER) {
         return say(MEMBER_NOT_VOTER, "node %llu is a standby and cannot lead", ull(ask->node_id));
     }
@@ -623,12 +582,6 @@ static struct member_answer ask_move(struct membership *membership, const struct
     struct member_move move = {.node_id = ask->node_id};
     struct voter_count count;
 
-    if (state_member_removed(membership->on->state, ask->node_id)) {
-        return answer_removed(ask->node_id);
-    }
-    if (member == NULL) {
-        return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
-    }
     if (other == ask->node_id) {
         return say(MEMBER_DONE, "node %llu is reached at %.100s", ull(ask->node_id), ask->address);
     }
@@ -654,34 +607,6 @@ static struct member_answer ask_move(struct membership *membership, const struct
 
 /* --- drained, resumed, another weight --- */
 
-/* Why no other node would take over the work; "": one would. */
-static void put_left(const struct membership *membership, uint64_t without, struct buf *text)
-{
-    const struct raft_context *on = membership->on;
-
-    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        struct placement place = state_placement(on->state, member->id);
-        const char *why;
-
-        if (member->id == without) {
-            continue;
-        }
-        why = !context_reaches(on, member->id)    ? "cannot be reached"
-              : place.drained                     ? "is drained"
-              : place.weight == 0                 ? "has weight 0"
-              : !is_ready(membership, member->id) ? "is not ready"
-                                                  : NULL;
-        if (why == NULL) {
-            text->len = 0;
-            return;
-        }
-        buf_printf(text, "%snode %llu %s", text->len > 0 ? ", " : "", ull(member->id), why);
-    }
-    if (text->len == 0) {
-        buf_printf(text, "there is no other node");
-    }
-}
-
 static struct member_answer answer_placed(enum member_outcome outcome, const struct member_ask *ask)
 {
     if (ask->place == PLACE_WEIGHT) {
@@ -698,21 +623,29 @@ static struct member_answer ask_place(struct membership *membership, const struc
     struct placement place = {
         .node_id = ask->node_id, .set = ask->place, .weight = ask->weight, .drained = ask->drained};
     bool gives_up = ask->place == PLACE_WEIGHT ? ask->weight == 0 : ask->drained;
-    BUF_LOCAL(left);
+    bool takes_over = false; /* would another node take over the work? */
+    BUF_LOCAL(left);         /* else: why none would */
 
-    if (state_member_removed(on->state, ask->node_id)) {
-        return answer_removed(ask->node_id);
-    }
-    if (driver_member(on->driver, ask->node_id) == NULL) {
-        return say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask->node_id));
-    }
     if (ask->place == PLACE_WEIGHT ? now.weight == ask->weight : now.drained == ask->drained) {
         return answer_placed(MEMBER_DONE, ask);
     }
-    if (gives_up && !ask->force) {
-        put_left(membership, ask->node_id, &left);
+    MEMBER_FOREACH (member, driver_configuration(on->driver)) {
+        struct placement other = state_placement(on->state, member->id);
+        const char *why = !context_reaches(on, member->id)    ? "cannot be reached"
+                          : other.drained                     ? "is drained"
+                          : other.weight == 0                 ? "has weight 0"
+                          : !is_ready(membership, member->id) ? "is not ready"
+                                                              : NULL;
+
+        if (member->id != ask->node_id && why != NULL) {
+            buf_printf(&left, "%snode %llu %s", left.len > 0 ? ", " : "", ull(member->id), why);
+        }
+        takes_over = takes_over || (member->id != ask->node_id && why == NULL);
     }
-    if (left.len > 0) {
+    if (left.len == 0) {
+        buf_printf(&left, "there is no other node");
+    }
+    if (gives_up && !ask->force && !takes_over) {
         return say(MEMBER_LAST_READY,
                    "without node %llu no node would take work: %.*s; force=1 does it nevertheless",
                    ull(ask->node_id), (int)left.len, (const char *)left.data);
@@ -724,6 +657,7 @@ static struct member_answer ask_place(struct membership *membership, const struc
 int membership_answer(struct membership *membership, const void *data, size_t len,
                       struct buf *reply)
 {
+    const struct raft_context *on = membership->on;
     struct member_answer answer;
     struct member_ask ask;
     int rv = member_ask_decode(data, len, &ask);
@@ -734,35 +668,33 @@ int membership_answer(struct membership *membership, const void *data, size_t le
     if (ask.stamp.node_id == 0) {
         return ERR_BAD_MESSAGE;
     }
-    if (state_session_is_over(membership->on->state, &ask.stamp)) {
+    if (state_session_is_over(on->state, &ask.stamp)) {
         return ERR_STALE; /* a late copy: the asker has another answer, or has given up */
     }
-    switch (ask.kind) {
-    case MEMBER_ASK_ADD:
-        answer = ask_add(membership, &ask);
-        break;
-    case MEMBER_ASK_REMOVE:
-        answer = ask_remove(membership, &ask);
-        break;
-    case MEMBER_ASK_LEAD:
-        answer = ask_lead(membership, &ask);
-        break;
-    case MEMBER_ASK_MOVE:
-        answer = ask_move(membership, &ask);
-        break;
-    case MEMBER_ASK_PLACE:
-        answer = ask_place(membership, &ask);
-        break;
-    case MEMBER_ASK_LEVEL:
-    case MEMBER_ASK_LEVEL_SEE:
+    if (ask.kind == MEMBER_ASK_LEVEL || ask.kind == MEMBER_ASK_LEVEL_SEE) {
         answer = ask_level(&membership->upgrade, &ask);
-        break;
-    default:
-        UNREACHABLE("kind of a membership request");
+    } else if (ask.kind == MEMBER_ASK_REMOVE) {
+        answer = ask_remove(membership, &ask);
+    } else if (ask.kind != MEMBER_ASK_LEAD && state_member_removed(on->state, ask.node_id)) {
+        answer = say(MEMBER_WAS_REMOVED,
+                     "node %llu was removed from the cluster, and its id cannot be used again: "
+                     "give the node an empty data directory and a new id",
+                     ull(ask.node_id));
+    } else if (ask.kind == MEMBER_ASK_ADD) {
+        answer = ask_add(membership, &ask);
+    } else if (driver_member(on->driver, ask.node_id) == NULL) {
+        answer = say(MEMBER_UNKNOWN, "no member has the id %llu", ull(ask.node_id));
+    } else if (ask.kind == MEMBER_ASK_LEAD) {
+        answer = ask_lead(membership, &ask);
+    } else if (ask.kind == MEMBER_ASK_MOVE) {
+        answer = ask_move(membership, &ask);
+    } else {
+        ASSERT(ask.kind == MEMBER_ASK_PLACE);
+        answer = ask_place(membership, &ask);
     }
     if (answer.outcome == MEMBER_PENDING && ask.kind != MEMBER_ASK_LEAD &&
         (membership->command.in_flight || membership->upgrade.command.in_flight) &&
-        driver_disk_is_low(membership->on->driver)) {
+        driver_disk_is_low(on->driver)) {
         return ERR_DISK_FULL; /* what was proposed just now is refused for that */
     }
     member_answer_encode(&answer, reply);
@@ -787,29 +719,11 @@ static void end_change(struct membership *membership, const struct member_change
     membership_propose(membership, COMMAND_MEMBER_END, &end, NULL);
 }
 
-/* The core remembers the result of the last catch-up, perhaps of an earlier change that was given
- * up: only one that was begun for this change counts. */
-static void watch_catch_up(struct membership *membership, uint64_t node_id)
-{
-    struct driver *driver = membership->on->driver;
-    enum driver_catch_up status = driver_caught_up(driver, node_id);
-
-    ASSERT(node_id != membership->on->node_id);
-    if (status == DRIVER_CATCH_UP_RUNNING) {
-        return;
-    }
-    if (membership->catching_up && status == DRIVER_CATCH_UP_FINISHED) {
-        membership->caught_up = node_id;
-        return;
-    }
-    membership->catching_up =
-        context_reaches(membership->on, node_id) && driver_catch_up(driver, node_id);
-}
-
 static void drive_add(struct membership *membership, const struct member_change *change)
 {
     struct driver *driver = membership->on->driver;
     const struct conf_member *member = driver_member(driver, change->node_id);
+    enum driver_catch_up status;
     struct voter_count count;
     struct node_info info;
 
@@ -822,8 +736,17 @@ static void drive_add(struct membership *membership, const struct member_change 
         end_change(membership, change, false);
         return;
     }
+    /* The core remembers the result of the last catch-up, perhaps of an earlier change that was
+     * given up: only one that was begun for this change counts. */
     if (membership->caught_up != change->node_id) {
-        watch_catch_up(membership, change->node_id);
+        ASSERT(change->node_id != membership->on->node_id);
+        status = driver_caught_up(driver, change->node_id);
+        if (membership->catching_up && status == DRIVER_CATCH_UP_FINISHED) {
+            membership->caught_up = change->node_id;
+        } else if (status != DRIVER_CATCH_UP_RUNNING) {
+            membership->catching_up = context_reaches(membership->on, change->node_id) &&
+                                      driver_catch_up(driver, change->node_id);
+        }
     }
     /* Once its data directory is known to the cluster, another one with its id, which might vote a
      * second time, is refused. */
@@ -835,37 +758,11 @@ static void drive_add(struct membership *membership, const struct member_change 
     }
 }
 
-/*
- * Take a voter's vote away. All of the log must be committed first: the node's vote protects
- * forever what it acknowledged as a voter, and it no longer campaigns with it (G12). So requests
- * wait for a moment. If the log is not committed within an election timeout, requests continue, and
- * this is tried again later.
- */
-static void demote(struct membership *membership, uint64_t node_id)
-{
-    const struct raft_context *on = membership->on;
-    uint64_t election_ms = on->driver->config.election_ms;
-
-    ASSERT(driver_leads(on->driver));
-    if (driver_all_committed(on->driver)) {
-        membership_step(on->driver, node_id, NULL, ROLE_STANDBY);
-        timer_cancel(on->timers, &membership->hold);
-        timer_cancel(on->timers, &membership->hold_pause);
-        return;
-    }
-    if (!timer_is_armed(&membership->hold_pause)) {
-        context_arm_in(on, &membership->hold, election_ms);
-        context_arm_in(on, &membership->hold_pause, 2 * election_ms);
-    }
-    if (timer_is_armed(&membership->hold)) {
-        timer_cancel(on->timers, &membership->look);
-    }
-}
-
 static void drive_remove(struct membership *membership, const struct member_change *change)
 {
-    struct driver *driver = membership->on->driver;
-    bool own = change->node_id == membership->on->node_id;
+    const struct raft_context *on = membership->on;
+    struct driver *driver = on->driver;
+    uint64_t election_ms = driver->config.election_ms;
     const struct conf_member *member = driver_member(driver, change->node_id);
     struct voter_count count;
 
@@ -881,30 +778,42 @@ static void drive_remove(struct membership *membership, const struct member_chan
     if (!change->force && !keeps_quorum(membership, 0, change->node_id, &count)) {
         return;
     }
-    if (own && membership->handover.failed < HANDOVERS_FAILED) {
+    if (change->node_id == on->node_id && membership->handover.failed < HANDOVERS_FAILED) {
         handover_begin(membership, 0);
         return;
     }
-    /* For the leader itself: it steps down once this is applied, and the next leader continues. */
-    demote(membership, change->node_id);
+    /* Take its vote away. (The leader itself steps down once this is applied, and the next leader
+     * continues.) All of the log must be committed first: the node's vote protects forever what it
+     * acknowledged as a voter, and it no longer campaigns with it (G12). So requests wait for a
+     * moment. If the log is not committed within an election timeout, requests continue, and this
+     * is tried again later. */
+    ASSERT(driver_leads(driver));
+    if (driver_all_committed(driver)) {
+        membership_step(driver, change->node_id, NULL, ROLE_STANDBY);
+        timer_cancel(on->timers, &membership->hold);
+        timer_cancel(on->timers, &membership->hold_pause);
+        return;
+    }
+    if (!timer_is_armed(&membership->hold_pause)) {
+        context_arm_in(on, &membership->hold, election_ms);
+        context_arm_in(on, &membership->hold_pause, 2 * election_ms);
+    }
+    if (timer_is_armed(&membership->hold)) {
+        timer_cancel(on->timers, &membership->look);
+    }
 }
 
-/* Progress: restart the change's patience, and check the next step now. */
-static void note_forward(struct membership *membership)
-{
-    context_arm_in(membership->on, &membership->patience, membership->on->config->catch_up_ms);
-}
-
-/* Note what has changed since the last look. New entries count only while the node lags, since they
- * never end. */
-static void note_progress(struct membership *membership, const struct member_change *change)
+/* Note what has changed since the last look, and do the next step. */
+static void drive(struct membership *membership, const struct member_change *change)
 {
     const struct raft_context *on = membership->on;
     uint64_t term = driver_term(on->driver);
     uint64_t conf = driver_applied(on->driver)->conf_index;
     const struct snapshot_out *out = snapshot_to(&on->driver->transfers, change->node_id);
     uint64_t progress = 0; /* its part of the log, or of the snapshot sent to it */
+    bool moved = membership->seen_conf != conf;
 
+    ASSERT(change->index != 0 && !change->given_up);
     (void)driver_match(on->driver, change->node_id, &progress);
     progress += out != NULL ? out->acked : 0;
     if (membership->change_index != change->index || membership->change_term != term) {
@@ -914,28 +823,16 @@ static void note_progress(struct membership *membership, const struct member_cha
         membership->caught_up = 0;
         context_arm_in(on, &membership->whole_patience,
                        PATIENCES * (uint64_t)on->config->catch_up_ms);
-        note_forward(membership);
-        timer_cancel(on->timers, &membership->look);
+        moved = true;
     }
-    if (membership->seen_conf != conf) {
-        note_forward(membership);
-        timer_cancel(on->timers, &membership->look);
-    }
-    if (change->kind == MEMBER_ADD && membership->caught_up == 0 &&
-        progress != membership->seen_progress) {
-        note_forward(membership);
+    /* New entries count only while the node lags, since they never end. */
+    if (moved || (change->kind == MEMBER_ADD && membership->caught_up == 0 &&
+                  progress != membership->seen_progress)) {
+        context_arm_in(on, &membership->patience, on->config->catch_up_ms);
     }
     membership->seen_conf = conf;
     membership->seen_progress = progress;
-}
-
-static void drive(struct membership *membership, const struct member_change *change)
-{
-    const struct raft_context *on = membership->on;
-
-    ASSERT(change->index != 0 && !change->given_up);
-    note_progress(membership, change);
-    if (timer_is_armed(&membership->look)) {
+    if (timer_is_armed(&membership->look) && !moved) {
         return;
     }
     context_arm_in(on, &membership->look, LOOK_MS);
@@ -967,8 +864,7 @@ bool membership_turn(struct membership *membership)
     const struct raft_context *on = membership->on;
     const struct member_change *change = state_member_change(on->state);
 
-    handover_if_no_room(membership);
-    handover_if_misplaced(membership);
+    handover_if_due(membership);
     if (!driver_is_leader(on->driver) || on->driver->failed) {
         handover_end(membership);
         timer_cancel(on->timers, &handover->pause);

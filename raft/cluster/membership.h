@@ -80,6 +80,7 @@ struct handover {
 struct membership {
     const struct raft_context *on;
     const struct clock_sync *clocks; /* knows what the others serve */
+    const char *zone;                /* whose members lead, if they can; "": none */
     struct upgrade upgrade;          /* which answers for the level */
     struct handover handover;
     struct node_command command; /* begins or ends a change */

@@ -12,6 +12,10 @@
 #include "src/base/hash.h"
 #include "src/base/log.h"
 
+#define BIRTH_LOG_MS 10000 /* how often it is logged that the cluster is not born yet */
+#define JOIN_WAIT_MS 10000
+#define HEARD_MS 3000 /* a connected peer reports each second what its disk has */
+
 /* --- the first list --- */
 
 void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const char *cluster_id,
@@ -62,24 +66,6 @@ struct wire_birth birth_watch_report(const struct birth_watch *watch)
                : (struct wire_birth){.list_digest = watch->list.digest};
 }
 
-static enum birth_wait birth_compare(const struct wire_birth *own, const struct wire_birth *said)
-{
-    bool own_born = !uid_is_none(&own->uid);
-    bool said_born = !uid_is_none(&said->uid);
-
-    if (own_born && said_born) {
-        return uid_equal(&own->uid, &said->uid) ? BIRTH_WAIT_BORN : BIRTH_WAIT_OTHER_CLUSTER;
-    }
-    /* A joined node has no list of its own, and was admitted by the leader. */
-    if (own->list_digest != 0 && said->list_digest != 0 && own->list_digest != said->list_digest) {
-        return BIRTH_WAIT_OTHER_LIST;
-    }
-    if (said_born) {
-        return BIRTH_WAIT_BORN;
-    }
-    return said->list_digest != 0 ? BIRTH_WAIT_NONE : BIRTH_WAIT_UNMET;
-}
-
 static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
 {
     struct peer_row *row = context_peer(watch->on, peer);
@@ -106,7 +92,7 @@ static void birth_agree_level(const struct birth_watch *watch)
             level = newest;
         }
     }
-    driver_birth_level(watch->on->driver, level);
+    watch->on->driver->config.birth.level = level;
 }
 
 void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_range levels)
@@ -122,12 +108,23 @@ void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_r
 int birth_watch_judge(struct birth_watch *watch, uint64_t peer, const struct wire_birth *said)
 {
     struct wire_birth own = birth_watch_report(watch);
-    enum birth_wait wait = birth_compare(&own, said);
+    bool own_born = !uid_is_none(&own.uid);
+    bool said_born = !uid_is_none(&said->uid);
+    enum birth_wait wait = BIRTH_WAIT_UNMET;
 
-    note(watch, peer, wait);
-    if (wait == BIRTH_WAIT_BORN && uid_is_none(&own.uid)) {
+    if (own_born && said_born) {
+        wait = uid_equal(&own.uid, &said->uid) ? BIRTH_WAIT_BORN : BIRTH_WAIT_OTHER_CLUSTER;
+    } else if (own.list_digest != 0 && said->list_digest != 0 &&
+               own.list_digest != said->list_digest) {
+        /* A joined node has no list of its own, and was admitted by the leader. */
+        wait = BIRTH_WAIT_OTHER_LIST;
+    } else if (said_born) {
+        wait = BIRTH_WAIT_BORN;
         watch->learned = *said;
+    } else if (said->list_digest != 0) {
+        wait = BIRTH_WAIT_NONE;
     }
+    note(watch, peer, wait);
     if (wait == BIRTH_WAIT_OTHER_CLUSTER) {
         return ERR_OTHER_BIRTH;
     }
@@ -173,38 +170,56 @@ size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_
     return count;
 }
 
-bool birth_watch_turn(struct birth_watch *watch)
+void birth_watch_turn(struct birth_watch *watch)
 {
-    const struct configuration *configuration = driver_configuration(watch->on->driver);
+    const struct raft_context *on = watch->on;
+    const struct configuration *configuration = driver_configuration(on->driver);
+    size_t members = watch->list.members.count;
     unsigned voters = configuration_voters(configuration);
     unsigned others = 0;
     struct birth_seen waits[LIMIT_NODES];
+    size_t count = birth_watch_waits(watch, waits);
+    char uid[UID_TEXT_BYTES];
     struct birth birth;
+    bool wrong = false;
+    BUF_LOCAL(text);
 
-    if (!watch->born && state_birth(watch->on->state, &birth)) {
+    if (!watch->born && state_birth(on->state, &birth)) {
         watch->born = true;
         watch->changes++;
+        timer_cancel(on->timers, &watch->told);
+        log_info("raft", "the cluster is born", "uid=%s born_ms=%llu", uid_text(&birth.uid, uid),
+                 ull(birth.wall_ms));
     }
     birth_agree_level(watch);
-    driver_hold(watch->on->driver, birth_watch_waits(watch, waits) > 0 ||
-                                       (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
+    driver_hold(on->driver, count > 0 || (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
     MEMBER_FOREACH (member, configuration) {
         others += member->role == ROLE_VOTER &&
-                  context_peer(watch->on, member->id)->birth_wait == BIRTH_WAIT_OTHER_CLUSTER;
+                  context_peer(on, member->id)->birth_wait == BIRTH_WAIT_OTHER_CLUSTER;
     }
     /* Without those of another cluster, is a majority of the voters left? */
-    return !watch->born || others == 0 || (voters - others) * 2 > voters;
-}
-
-#define JOIN_WAIT_MS 10000
-#define HEARD_MS 3000 /* a connected peer reports each second what its disk has */
-
-void peers_init(struct peers *peers, const struct raft_context *on, const struct birth_list *list)
-{
-    *peers = (struct peers){.on = on, .births = {.on = on, .list = *list}};
-    if (on->config->learned != NULL) {
-        peers->learned = *on->config->learned;
-        peers->births.learned = peers->learned.birth;
+    if (watch->born && !watch->apart && others > 0 && (voters - others) * 2 <= voters) {
+        watch->apart = true;
+        NOTIFY(
+            on, failed, ERR_OTHER_BIRTH,
+            "most members belong to another cluster, which was born apart from this node's: check "
+            "cluster.members, peer.advertise and data.dir, here and there");
+    }
+    if (watch->born || (watch->changes == watch->told_changes && timer_is_armed(&watch->told))) {
+        return;
+    }
+    watch->told_changes = watch->changes;
+    context_arm_in(on, &watch->told, BIRTH_LOG_MS);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
+                   birth_wait_text(waits[i].wait));
+        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
+    }
+    if (count > 0) {
+        log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
+                 "the cluster is not born yet: all members of the first list have to meet",
+                 "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
+                 (const char *)text.data);
     }
 }
 
@@ -253,38 +268,13 @@ static bool is_registered_at(const struct peers *peers, uint64_t id, const char 
     return state_node(peers->on->state, id, &info) && strcmp(info.peer_address, address) == 0;
 }
 
-/* Forget reported addresses that the log has by now, and the records of removed ids, which never
- * come back. */
-static void peers_forget(struct peers *peers)
-{
-    struct peers_heard *heard = &peers->heard;
-    struct rollback *seen = &peers->on->driver->peers.seen;
-
-    for (size_t i = heard->count; i > 0; i--) {
-        const struct net_peer *peer = &heard->items[i - 1];
-
-        if (is_registered_at(peers, peer->id, peer->address) ||
-            state_member_removed(peers->on->state, peer->id)) {
-            heard->items[i - 1] = heard->items[--heard->count];
-        }
-    }
-    for (size_t i = seen->count; i > 0; i--) {
-        uint64_t id = seen->peers[i - 1].id;
-
-        if (state_member_removed(peers->on->state, id)) {
-            rollback_forget(seen, id);
-        }
-    }
-    if (!peers->on->driver->failed) {
-        peer_memory_changed(&peers->on->driver->peers);
-    }
-}
-
 void peers_turn(struct peers *peers)
 {
     struct driver *driver = peers->on->driver;
     struct net *net = peers->on->net;
     struct learned_peers *learned = &peers->learned;
+    struct peers_heard *heard = &peers->heard;
+    struct rollback *seen = &driver->peers.seen;
     struct peers_seen now;
 
     /* Once this node's log has the configuration, learned peers are no longer needed. */
@@ -302,7 +292,26 @@ void peers_turn(struct peers *peers)
     if (peers->seen_any && memcmp(&now, &peers->seen, sizeof now) == 0) {
         return;
     }
-    peers_forget(peers);
+    /* Forget reported addresses that the log has by now, and the records of removed ids, which
+     * never come back. */
+    for (size_t i = heard->count; i > 0; i--) {
+        const struct net_peer *peer = &heard->items[i - 1];
+
+        if (is_registered_at(peers, peer->id, peer->address) ||
+            state_member_removed(peers->on->state, peer->id)) {
+            heard->items[i - 1] = heard->items[--heard->count];
+        }
+    }
+    for (size_t i = seen->count; i > 0; i--) {
+        uint64_t id = seen->peers[i - 1].id;
+
+        if (state_member_removed(peers->on->state, id)) {
+            rollback_forget(seen, id);
+        }
+    }
+    if (!driver->failed) {
+        peer_memory_changed(&driver->peers);
+    }
     peers->seen_any = true;
     peers->seen = now;
     peers_gather(peers);
@@ -325,26 +334,16 @@ int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id)
     return 0;
 }
 
-int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_t len)
+bool peers_know(struct peers *peers, uint64_t peer, const struct wire_statement *said)
 {
-    struct wire_statement said;
-    int rv = wire_statement_decode(statement, len, &said);
-
-    return rv == 0 ? birth_watch_judge(&peers->births, peer, &said.birth) : rv;
-}
-
-bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len)
-{
-    struct wire_statement said;
-    const struct wire_conf *wire = &said.conf;
+    const struct wire_conf *wire = &said->conf;
     struct configuration conf;
 
     peers_gather(peers);
     if (is_peer(peers, peer)) {
         return true;
     }
-    if (len == 0 || wire_statement_decode(statement, len, &said) != 0 ||
-        wire->index <= driver_applied(peers->on->driver)->conf_index ||
+    if (wire->index <= driver_applied(peers->on->driver)->conf_index ||
         wire->index <= peers->learned.index ||
         !trust_index(&peers->on->driver->trust, peer, "configuration_index", wire->index) ||
         state_member_removed(peers->on->state, peer) ||
@@ -385,27 +384,11 @@ static void note_address(struct peers *peers, uint64_t id, const char *address)
              info.peer_address);
 }
 
-/* The state has a start of each member, also on a node that has met none of them since it joined or
- * was away. If a peer's statement lacks that start, its data are older, or not the registered
- * ones. */
-static int check_start(const struct peers *peers, uint64_t peer,
-                       const struct wire_statement *statement)
-{
-    const struct peer_durable *start = &statement->start;
-    uint64_t known = state_node_start(peers->on->state, peer);
-
-    if (known == 0 || known == start->incarnation || incarnations_may_include(statement, known)) {
-        return 0;
-    }
-    rollback_log_older(peer, start,
-                       &(struct rollback_evidence){"registered", start->incarnation, known});
-    return ERR_STALE;
-}
-
 int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *presence,
-                const void *statement, size_t len)
+                const struct wire_statement *said)
 {
-    struct wire_statement said;
+    const struct wire_durable *start = &said->start;
+    uint64_t known_start = state_node_start(peers->on->state, peer);
     struct node_info info;
     bool known = state_node(peers->on->state, peer, &info);
     bool reached = presence->reached == presence->dials;
@@ -413,35 +396,45 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
      * know the other's data, the one at the address displaces it. */
     bool is_here =
         presence->heard != 0 && (known || presence->heard == presence->dials || !reached);
-    int rv = wire_statement_decode(statement, len, &said);
+    int rv;
 
-    if (rv == 0) {
-        rv = check_start(peers, peer, &said);
+    /* The state has a start of each member, also on a node that has met none of them since it
+     * joined or was away. If a peer's statement lacks that start, its data are older, or not the
+     * registered ones. */
+    if (known_start != 0 && known_start != start->incarnation &&
+        !incarnations_may_include(said, known_start)) {
+        rollback_log_older(
+            peer, start,
+            &(struct rollback_evidence){"registered", start->incarnation, known_start});
+        return ERR_STALE;
     }
     /* The log does not know this data yet, and the address leads to other data. Checked before the
      * statement is remembered. */
-    if (rv == 0 && !known && presence->reached != 0 && !reached) {
-        rv = ERR_EXISTS;
+    if (!known && presence->reached != 0 && !reached) {
+        return ERR_EXISTS;
     }
+    rv = driver_check_peer(peers->on->driver, peer, said, is_here);
+    context_wake(peers->on, WAKE_UPGRADE);
     if (rv == 0) {
-        rv = driver_check_peer(peers->on->driver, peer, &said, is_here);
-        context_wake(peers->on, WAKE_UPGRADE);
-    }
-    if (rv == 0) {
-        note_address(peers, peer, said.address);
+        note_address(peers, peer, said->address);
     }
     return rv;
 }
 
-int peers_judge(struct peers *peers, const struct net_claim *claim, uint16_t *ret_level)
+int peers_judge(struct net_receiver *receiver, const struct net_claim *claim, uint16_t *ret_level)
 {
+    struct peers *peers = CONTAINER(receiver, struct peers, receiver);
     const struct raft_context *on = peers->on;
+    struct wire_statement said = {0};
     struct net_presence presence;
-    int birth = claim->states && !on->stopping
-                    ? peers_birth(peers, claim->id, claim->statement, claim->len)
-                    : 0;
-    int rv = birth == ERR_OTHER_BIRTH ? birth : peers_admit(peers, claim->id, claim->store_id);
+    int birth = 0;
+    int rv;
 
+    if (claim->states && !on->stopping) {
+        birth = wire_statement_decode(claim->statement, claim->len, &said);
+        birth = birth == 0 ? birth_watch_judge(&peers->births, claim->id, &said.birth) : birth;
+    }
+    rv = birth == ERR_OTHER_BIRTH ? birth : peers_admit(peers, claim->id, claim->store_id);
     if (rv == 0) {
         birth_watch_speaks(&peers->births, claim->id, claim->levels);
         *ret_level = state_level(on->state);
@@ -453,11 +446,11 @@ int peers_judge(struct peers *peers, const struct net_claim *claim, uint16_t *re
     if (on->stopping) {
         return is_peer(peers, claim->id) ? 0 : ERR_NOT_FOUND;
     }
-    if (!peers_know(peers, claim->id, claim->statement, claim->len)) {
+    if (!peers_know(peers, claim->id, &said)) {
         return ERR_NOT_FOUND;
     }
     presence = on->net->ops->presence(on->net, claim->id, claim->store_id, HEARD_MS);
-    return peers_check(peers, claim->id, &presence, claim->statement, claim->len);
+    return peers_check(peers, claim->id, &presence, &said);
 }
 
 /* The applied configuration, with its members' current addresses; with the log's if two members
@@ -487,8 +480,9 @@ static struct wire_conf applied_conf(const struct peers *peers, struct buf *byte
                               bytes->len};
 }
 
-void peers_state(const struct peers *peers, struct buf *statement)
+void peers_state(struct net_receiver *receiver, struct buf *statement)
 {
+    const struct peers *peers = CONTAINER(receiver, struct peers, receiver);
     const struct driver *driver = peers->on->driver;
     BUF_LOCAL(conf);
     BUF_LOCAL(earlier);
@@ -549,7 +543,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
     } else {
         joined->answer.outcome =
             join->active && join->node_id != peer ? MEMBER_IN_PROGRESS : MEMBER_PENDING;
-        if (join->active || on->stopping) {
+        if (join->active) {
             return;
         }
         if (replaces) {
@@ -570,15 +564,16 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
     }
 }
 
-bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
+bool peers_join(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
                 struct buf *answer)
 {
+    struct peers *peers = CONTAINER(receiver, struct peers, receiver);
     struct wire_joined joined = {.birth = birth_watch_report(&peers->births)};
     struct wire_join said;
     BUF_LOCAL(conf);
     const char *why;
 
-    if (wire_join_decode(request, len, &said) != 0 ||
+    if (peers->on->stopping || wire_join_decode(request, len, &said) != 0 ||
         !member_address_check(said.address, strlen(said.address), &why)) {
         return false;
     }
@@ -598,12 +593,12 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
 
 /* --- what this node reports of itself --- */
 
-void durable_report_send(const struct durable_report *durable, uint64_t to)
+void peers_report(const struct peers *peers, uint64_t to)
 {
-    const struct raft_context *on = durable->on;
+    const struct raft_context *on = peers->on;
     struct wire_durable report;
 
-    if (!driver_durable(on->driver, &report.now)) {
+    if (!driver_durable(on->driver, &report)) {
         return;
     }
     if (to != 0) {
@@ -617,24 +612,30 @@ void durable_report_send(const struct durable_report *durable, uint64_t to)
     }
 }
 
-static void on_timer(struct timer *timer, uint64_t now_ms)
+static void on_report_due(struct timer *timer, uint64_t now_ms)
 {
-    struct durable_report *durable = CONTAINER(timer, struct durable_report, timer);
-    struct peer_durable now;
+    struct peers *peers = CONTAINER(timer, struct peers, report);
+    struct wire_durable now;
 
-    timer_arm(durable->on->timers, timer, now_ms + DURABLE_REPORT_CHANGED_MS);
-    if (driver_durable(durable->on->driver, &now) &&
-        (memcmp(&now, &durable->told, sizeof now) != 0 ||
-         now_ms >= durable->told_ms + DURABLE_REPORT_MS)) {
-        durable_report_send(durable, 0);
-        durable->told = now;
-        durable->told_ms = now_ms;
+    timer_arm(peers->on->timers, timer, now_ms + PEERS_REPORT_CHANGED_MS);
+    if (driver_durable(peers->on->driver, &now) && (memcmp(&now, &peers->told, sizeof now) != 0 ||
+                                                    now_ms >= peers->told_ms + PEERS_REPORT_MS)) {
+        peers_report(peers, 0);
+        peers->told = now;
+        peers->told_ms = now_ms;
     }
 }
 
-void durable_report_init(struct durable_report *durable, const struct raft_context *on)
+void peers_init(struct peers *peers, const struct raft_context *on, const struct birth_list *list)
 {
-    *durable = (struct durable_report){.on = on};
-    timer_init(&durable->timer, on_timer);
-    timer_arm(on->timers, &durable->timer, context_now_ms(on));
+    *peers = (struct peers){
+        .on = on,
+        .receiver = {.judge = peers_judge, .introduce = peers_state, .join = peers_join},
+        .births = {.on = on, .list = *list, .told.wakes = WAKE_BIRTHS}};
+    if (on->config->learned != NULL) {
+        peers->learned = *on->config->learned;
+        peers->births.learned = peers->learned.birth;
+    }
+    timer_init(&peers->report, on_report_due);
+    timer_arm(on->timers, &peers->report, context_now_ms(on));
 }

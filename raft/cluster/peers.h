@@ -11,10 +11,17 @@
  * A member that starts at another address reports it when it dials. It is dialled there at once, so
  * that the log reaches it and takes its registration. From then on the log's address applies.
  *
- * The happy path: peers_init(), peers_turn() when it is woken; peers_judge() for each handshake.
+ * Peers also report to each other which consensus data their disks hold. Acknowledgements go to the
+ * leader alone, and no node hears what a leader has on its own disk. With this report every node
+ * knows it of every other one. So each node that was in contact with the original notices a
+ * restored older copy (raft/core/rollback.h).
+ *
+ * The happy path: peers_init(), peers_turn() when it is woken; peers_judge() for each handshake. A
+ * report goes to all peers once a second, or PEERS_REPORT_CHANGED_MS after something has changed;
+ * to one whose link comes up; and to all at a stop.
  *
  * Failure modes: a statement that is malformed, or no newer than this node's data: the peer stays
- * unknown.
+ * unknown. The next report makes up for a lost one.
  *
  * Thread: the raft loop.
  */
@@ -67,8 +74,11 @@ struct birth_watch {
     /* The cluster that others named to a joining node, or to one whose first entry has not arrived:
      * applies for this run. */
     struct wire_birth learned;
-    uint64_t changes; /* how often any of this changed, or a birth became known */
-    bool born;        /* as last seen */
+    uint64_t changes;      /* how often any of this changed, or a birth became known */
+    bool born;             /* as last seen */
+    bool apart;            /* most voters are of another cluster: this node ends */
+    uint64_t told_changes; /* of the last line in the log */
+    struct timer told;     /* armed: that was lately */
 };
 
 /* The first list that a store holds, if it has this node in it, after prepare_store(). */
@@ -90,10 +100,11 @@ void birth_watch_speaks(struct birth_watch *watch, uint64_t peer, struct level_r
 /* A member refuses this node with one of these errors (any other is ignored). */
 void birth_watch_refused(struct birth_watch *watch, uint64_t peer, int err);
 
-/* Hold or release the driver. In each turn until the birth is known, since new entries end the
- * wait; then woken by a handshake or a refusal, and by what wakes all. False: too many voters are
- * of another cluster, and this node must end. */
-bool birth_watch_turn(struct birth_watch *watch) MUST_CHECK;
+/* Hold or release the driver; log each change, and from time to time that the birth waits for a
+ * node. In each turn until the birth is known, since new entries end the wait; then woken by a
+ * handshake or a refusal, and by what wakes all. Calls `failed` once if too many voters are of
+ * another cluster. */
+void birth_watch_turn(struct birth_watch *watch);
 
 /* The members that an unborn node waits for before it may stand for election, and why; 0: none. */
 size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_waits[LIMIT_NODES]);
@@ -136,8 +147,13 @@ struct peers_join {
     struct member_answer answer; /* the last one for node_id */
 };
 
+/* Together with PEER_MEMORY_HOLD_MS (raft/core/rollback.h), less than a second. */
+#define PEERS_REPORT_CHANGED_MS 500
+#define PEERS_REPORT_MS 1000
+
 struct peers {
     const struct raft_context *on;
+    struct net_receiver receiver; /* of all that comes from the links; the replica sets the rest */
     struct birth_watch births;
     struct learned_peers learned;
     struct peers_heard heard;
@@ -146,76 +162,50 @@ struct peers {
     struct net_peer items[LIMIT_PEERS]; /* the peers that have links */
     size_t count;
     struct peers_join join;
+    struct timer report;
+    struct wire_durable told; /* reported last, to all */
+    uint64_t told_ms;
 };
 
-/* list: of birth_list_read(). */
+/* list: of birth_list_read(). Sets judge, introduce and join of the receiver. */
 void peers_init(struct peers *peers, const struct raft_context *on, const struct birth_list *list);
 
 /* Follow the configuration. Woken by a handshake with news, and by what wakes all. */
 void peers_turn(struct peers *peers);
 
-/* What net_receiver.judge() says (net.h), in the order of its steps: peers_birth(), peers_admit(),
- * the level, peers_know(), peers_check(). Of several errors the most useful one: a node of another
+/* net_receiver.judge() (net.h), in the order of its steps: birth_watch_judge(), peers_admit(), the
+ * level, peers_know(), peers_check(). Of several errors the most useful one: a node of another
  * cluster also has another store, but is not wiped; a wiped node may also have another list, but to
  * correct that would not help; and a node in no list of ours was given another list. A node that
  * stops takes no new peer. */
-int peers_judge(struct peers *peers, const struct net_claim *claim, uint16_t *ret_level) MUST_CHECK;
+int peers_judge(struct net_receiver *receiver, const struct net_claim *claim,
+                uint16_t *ret_level) MUST_CHECK;
 
 /* 0, ERR_REMOVED, or ERR_WRONG_NODE. */
 int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id) MUST_CHECK;
 
-/* Does its statement say that it is of the same cluster? 0, ERR_OTHER_BIRTH, ERR_OTHER_LIST or
- * ERR_BAD_MESSAGE. */
-int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_t len) MUST_CHECK;
-
-/* Is it a peer of this node? statement: see wire.h; may be empty. */
-bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len);
+/* Is it a peer of this node, also by what it states? */
+bool peers_know(struct peers *peers, uint64_t peer, const struct wire_statement *said);
 
 /* Is the statement of a peer wrong? ERR_STALE: its data directory was set back to an older copy;
- * ERR_IMPLAUSIBLE; ERR_EXISTS: another process of the peer is already connected; ERR_BAD_MESSAGE.
- * With 0 the statement is remembered.
+ * ERR_IMPLAUSIBLE; ERR_EXISTS: another process of the peer is already connected. With 0 the
+ * statement is remembered.
  *
  * If two processes with different data claim to be one peer, the log knows the data of at most one,
  * by its registration. If it knows none yet, the process at the peer's address is the peer: only it
  * gets the log, so only it can register. The other one is no longer admitted. */
 int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *presence,
-                const void *statement, size_t len) MUST_CHECK;
+                const struct wire_statement *said) MUST_CHECK;
 
-/* Append this node's statement for a dial. */
-void peers_state(const struct peers *peers, struct buf *statement);
+/* net_receiver.introduce(): this node's statement for a dial. */
+void peers_state(struct net_receiver *receiver, struct buf *statement);
 
-/* A node that is no member yet asks to be added, by a wire_join. Appends a wire_joined. Malformed:
- * nothing is appended, and false. Not to be called inside a turn of the replica. */
-bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
+/* net_receiver.join(): a node that is no member yet asks to be added, by a wire_join. Appends a
+ * wire_joined. Not to be called inside a turn of the replica. */
+bool peers_join(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
                 struct buf *answer);
 
-/*
- * --- durable_report: reports to the peers which consensus data this node's disk holds.
- *
- * Acknowledgements go to the leader alone, and no node hears what a leader has on its own disk.
- * With this report every node knows it of every other one. So each node that was in contact with
- * the original notices a restored older copy (raft/core/rollback.h).
- *
- * The happy path: a small frame to all peers once a second, or DURABLE_REPORT_CHANGED_MS after
- * something has changed; to one whose link comes up; and to all at a stop.
- *
- * Failure modes: the next frame makes up for a lost one.
- */
-
-/* Together with PEER_MEMORY_HOLD_MS (raft/core/rollback.h), less than a second. */
-#define DURABLE_REPORT_CHANGED_MS 500
-#define DURABLE_REPORT_MS 1000
-
-struct durable_report {
-    const struct raft_context *on;
-    struct timer timer;
-    struct peer_durable told; /* reported last, to all */
-    uint64_t told_ms;
-};
-
-void durable_report_init(struct durable_report *durable, const struct raft_context *on);
-
 /* Report now: to a peer whose link came up; 0: to all, at a stop. */
-void durable_report_send(const struct durable_report *durable, uint64_t to);
+void peers_report(const struct peers *peers, uint64_t to);
 
 #endif

@@ -10,9 +10,8 @@
 #include "src/base/log.h"
 
 #define SNAPSHOT_MORE_BYTES (64ULL << 20) /* sessions, and rows that data.memory-bytes leaves out */
-#define BIRTH_LOG_MS 10000 /* how often it is logged that the cluster is not born yet */
-#define GIVE_BACK_MS 1000  /* how long a stop waits for the cluster to take segments back */
-#define LED_AGAIN_MAX 3    /* times that leadership is passed on again */
+#define GIVE_BACK_MS 1000 /* how long a stop waits for the cluster to take segments back */
+#define LED_AGAIN_MAX 3   /* times that leadership is passed on again */
 
 /* --- reports of the parts --- */
 
@@ -79,9 +78,19 @@ static void on_submit(const struct raft_context *on, struct cluster_request *req
 
 /* --- events of the links --- */
 
-bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
+static struct replica *replica_of(struct net_receiver *receiver)
+{
+    return CONTAINER(receiver, struct replica, peers.receiver);
+}
+
+bool replica_receive(struct net_receiver *receiver, uint64_t from, enum frame_type type,
                      const uint8_t *payload, size_t len)
 {
+    struct replica *replica = replica_of(receiver);
+
+    if (replica->context.stopping) {
+        return true;
+    }
     switch (type) {
     case FRAME_RAFT:
     case FRAME_SNAPSHOT_CHUNK:
@@ -113,36 +122,21 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     }
 }
 
-void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
+void replica_link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
 {
+    struct replica *replica = replica_of(receiver);
+
+    if (replica->context.stopping) {
+        return;
+    }
     context_wake(&replica->context, WAKE_ALL);
-    driver_link_changed(&replica->driver, peer, up);
+    if (!up) {
+        snapshot_end_transfer(&replica->driver.transfers, peer);
+    }
     requests_link_changed(&replica->requests, peer, up);
     replica->context.service->ops->link_changed(replica->context.service, peer);
     if (up) {
-        durable_report_send(&replica->durable, peer);
-    }
-}
-
-static struct replica *replica_of(struct net_receiver *receiver)
-{
-    return CONTAINER(receiver, struct replica, receiver);
-}
-
-static bool replica_receive_cb(struct net_receiver *receiver, uint64_t from, enum frame_type type,
-                               const uint8_t *payload, size_t len)
-{
-    struct replica *replica = replica_of(receiver);
-
-    return replica->context.stopping || replica_receive(replica, from, type, payload, len);
-}
-
-static void replica_link_changed_cb(struct net_receiver *receiver, uint64_t peer, bool up)
-{
-    struct replica *replica = replica_of(receiver);
-
-    if (!replica->context.stopping) {
-        replica_link_changed(replica, peer, up);
+        peers_report(&replica->peers, peer);
     }
 }
 
@@ -155,25 +149,6 @@ static void replica_gone_cb(struct net_receiver *receiver, uint64_t peer)
     }
 }
 
-static int replica_judge_cb(struct net_receiver *receiver, const struct net_claim *claim,
-                            uint16_t *ret_level)
-{
-    return peers_judge(&replica_of(receiver)->peers, claim, ret_level);
-}
-
-static void replica_introduce_cb(struct net_receiver *receiver, struct buf *statement)
-{
-    peers_state(&replica_of(receiver)->peers, statement);
-}
-
-static bool replica_join_cb(struct net_receiver *receiver, uint64_t peer, const void *request,
-                            size_t len, struct buf *answer)
-{
-    struct replica *replica = replica_of(receiver);
-
-    return !replica->context.stopping && peers_join(&replica->peers, peer, request, len, answer);
-}
-
 static void marked_cb(void *data)
 {
     struct replica *replica = data;
@@ -183,11 +158,12 @@ static void marked_cb(void *data)
            "restored from a backup?): put the newest back, or join under a new id");
 }
 
-/* This node has forgotten votes, or entries that it acknowledged. Mark the directory, since each
- * start would make it look less like an older one; then `failed` comes, with ERR_STALE. */
+/* This node has forgotten votes, or entries that it acknowledged. The directory is marked first,
+ * since each start would make it look less like an older one. */
 static void replica_mark_older(struct replica *replica)
 {
-    driver_mark_older(&replica->driver, marked_cb, replica);
+    replica->driver.peers.seen.older = true;
+    peer_memory_write(&replica->driver.peers, false, marked_cb, replica);
 }
 
 static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int err,
@@ -235,125 +211,58 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     }
 }
 
-static void set_receiver(struct replica *replica)
-{
-    replica->receiver = (struct net_receiver){.receive = replica_receive_cb,
-                                              .link_changed = replica_link_changed_cb,
-                                              .gone = replica_gone_cb,
-                                              .judge = replica_judge_cb,
-                                              .refused = replica_refused_cb,
-                                              .introduce = replica_introduce_cb,
-                                              .join = replica_join_cb};
-}
-
 /* --- start --- */
 
-/*
- * The state machine distinguishes the commands of this node's incarnations by this number
- * (session.h), and peers distinguish incarnations by it (rollback.h). It must never occur twice.
- * Its low half is random, since an older copy of a data directory also has an older count of
- * starts. prepare_store() has drawn it and written it to disk.
- */
-static int number_of_incarnation(const struct store_loaded *loaded, uint64_t *ret_incarnation)
-{
-    const struct buf *record = &loaded->locals[LOCAL_INCARNATIONS];
-    struct incarnations incarnations;
-    int rv = incarnations_load(&incarnations, record->data, record->len);
-
-    if (rv == 0) {
-        *ret_incarnation = incarnations_newest(&incarnations);
-    }
-    return rv;
-}
-
 /* Requests, links and the membership; lower parts first. */
-static void start_requests(struct replica *replica, const struct birth_list *list)
+static void start_parts(struct replica *replica, const struct birth_list *list)
 {
     const struct raft_context *on = &replica->context;
+    struct net_receiver *receiver = &replica->peers.receiver;
 
     membership_init(&replica->membership, on, &replica->clock_sync);
-    requests_init(&replica->requests, on, &replica->membership);
+    requests_init(&replica->requests, on, &replica->membership, &replica->peers);
     clock_sync_init(&replica->clock_sync, on);
     peers_init(&replica->peers, on, list);
-    replica->requests.route.peers = &replica->peers;
+    receiver->receive = replica_receive;
+    receiver->link_changed = replica_link_changed;
+    receiver->gone = replica_gone_cb;
+    receiver->refused = replica_refused_cb;
     announce_init(&replica->announce, on, &replica->requests.route);
-    durable_report_init(&replica->durable, on);
     compare_init(&replica->compare, on);
 }
 
-static void follow_members(struct replica *replica)
-{
-    peers_turn(&replica->peers);
-    clock_check_members(&replica->clock_sync.check, driver_configuration(&replica->driver)->count);
-}
-
-/* Log each change, and from time to time that the birth waits for a node. */
-static void log_birth(struct replica *replica)
-{
-    const struct birth_watch *births = &replica->peers.births;
-    size_t members = births->list.members.count;
-    struct birth_seen waits[LIMIT_NODES];
-    char uid[UID_TEXT_BYTES];
-    struct birth birth;
-    bool wrong = false;
-    BUF_LOCAL(text);
-    size_t count;
-
-    if (births->born) {
-        if (!replica->born_told && state_birth(replica->state, &birth)) {
-            log_info("raft", "the cluster is born", "uid=%s born_ms=%llu",
-                     uid_text(&birth.uid, uid), ull(birth.wall_ms));
-        }
-        replica->born_told = true;
-        timer_cancel(&replica->timers, &replica->births_told);
-        return;
-    }
-    if (births->changes == replica->told_births && timer_is_armed(&replica->births_told)) {
-        return;
-    }
-    replica->told_births = births->changes;
-    context_arm_in(&replica->context, &replica->births_told, BIRTH_LOG_MS);
-    count = birth_watch_waits(births, waits);
-    for (size_t i = 0; i < count; i++) {
-        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", ull(waits[i].id),
-                   birth_wait_text(waits[i].wait));
-        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
-    }
-    if (count > 0) {
-        log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
-                 "the cluster is not born yet: all members of the first list have to meet",
-                 "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
-                 (const char *)text.data);
-    }
-}
-
-/* Check the clusters of this node and the others. */
-static void turn_births(struct replica *replica)
-{
-    if (!birth_watch_turn(&replica->peers.births) && !replica->apart) {
-        replica->apart = true;
-        NOTIFY(
-            &replica->context, failed, ERR_OTHER_BIRTH,
-            "most members belong to another cluster, which was born apart from this node's: check "
-            "cluster.members, peer.advertise and data.dir, here and there");
-    }
-    log_birth(replica);
-}
+static const struct driver_observer observes = {.applied = on_applied,
+                                                .role_changed = replica_role_changed_cb,
+                                                .configured = on_configured,
+                                                .installed = replica_installed_cb,
+                                                .diverged = on_diverged,
+                                                .failed = replica_failed_cb};
 
 int replica_start(struct replica *replica, const struct replica_config *config,
                   const struct replica_parts *parts, struct replica_listener *listener)
 {
+    const struct raft_context *on = &replica->context;
     const struct store_loaded *loaded = parts->loaded;
+    const struct buf *record = &loaded->locals[LOCAL_INCARNATIONS];
+    struct incarnations incarnations;
     struct birth_list list;
-    int rv = 0;
+    int rv = incarnations_load(&incarnations, record->data, record->len);
 
     ASSERT(config->driver.node_id >= 1 && config->driver.node_id <= LIMIT_NODE_ID);
-    memset(replica, 0, sizeof *replica);
-    replica->config = *config;
-    rv = number_of_incarnation(loaded, &replica->config.driver.incarnation);
     if (rv != 0) {
         return rv;
     }
+    memset(replica, 0, sizeof *replica);
+    replica->config = *config;
+    replica->state = parts->state;
+    replica->observer = observes;
+    birth_list_read(loaded, config->driver.node_id, config->cluster_id, parts->service, &list);
+    replica->config.driver.birth.list_digest = list.digest;
+    /* The state machine distinguishes the commands of this node's incarnations by this number
+     * (session.h), and peers distinguish incarnations by it (rollback.h). It must never occur
+     * twice. Its low half is random, since an older copy of a data directory also has an older
+     * count of starts. prepare_store() has drawn it and written it to disk. */
+    replica->config.driver.incarnation = incarnations_newest(&incarnations);
     if (config->memory_bytes > 0) {
         /* Growth that was already admitted must pass, and other nodes may have a slightly higher
          * bound. */
@@ -361,7 +270,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     }
     replica->config.info.incarnation = replica->config.driver.incarnation;
     replica->config.info.levels = state_levels(parts->state);
-    replica->state = parts->state;
+    replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
     replica->context = (struct raft_context){.config = &replica->config,
                                              .driver = &replica->driver,
                                              .net = parts->net,
@@ -376,62 +285,38 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                                              .listener = listener,
                                              .submit = on_submit,
                                              .node_id = config->driver.node_id};
-    set_receiver(replica);
-    replica->births_told.wakes = WAKE_BIRTHS;
     loop_clock_init(&replica->clock, parts->clock);
     timers_init(&replica->timers);
-    context_wake(&replica->context, WAKE_ALL);
+    context_wake(on, WAKE_ALL);
     answers_init(&replica->answers);
-    replica->observer = (struct driver_observer){.applied = on_applied,
-                                                 .role_changed = replica_role_changed_cb,
-                                                 .configured = on_configured,
-                                                 .installed = replica_installed_cb,
-                                                 .diverged = on_diverged,
-                                                 .failed = replica_failed_cb};
-    replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
-    birth_list_read(loaded, config->driver.node_id, config->cluster_id, parts->service, &list);
-    replica->config.driver.birth.list_digest = list.digest;
-    start_requests(replica, &list);
+    start_parts(replica, &list);
     rv = parts->service->ops->start(parts->service, replica, loaded);
+    if (rv == 0) { /* last: it may apply, and then calls all other parts */
+        rv = driver_start(&replica->driver, &replica->config.driver, parts->disk, parts->net,
+                          on->clock, &replica->timers, parts->state, &replica->observer, loaded);
+    }
     if (rv != 0) {
         return rv;
     }
-    /* Last: it may apply, and then calls all other parts. */
-    rv = driver_start(&replica->driver, &replica->config.driver, parts->disk, parts->net,
-                      replica->context.clock, &replica->timers, parts->state, &replica->observer,
-                      loaded);
-    if (rv != 0) {
-        return rv;
-    }
-    turn_births(replica);
-    follow_members(replica);
+    birth_watch_turn(&replica->peers.births);
+    peers_turn(&replica->peers);
+    clock_check_members(&replica->clock_sync.check, driver_configuration(&replica->driver)->count);
     parts->service->ops->started(parts->service);
     return 0;
 }
 
 /* --- turns --- */
 
-/* Check the log's record of this node. The result changes only when more of the
- * log is applied. */
+/* Check the log's record of this node: woken by what is applied, and by a command that was refused
+ * for a later start. */
 static void turn_self_check(struct replica *replica)
 {
-    uint64_t applied = driver_applied(&replica->driver)->index;
-    struct self_check *check = &replica->self_check;
     uint64_t node_id = replica->context.node_id;
-    uint64_t known; /* this node's newest start in the log, perhaps unknown to this directory */
-    bool is_had;
-    uint64_t later_start;
+    uint64_t known = state_node_start(replica->state, node_id); /* the newest in the log */
+    bool is_had = known == 0 || incarnations_include(&replica->driver.incarnations, known);
+    uint64_t later_start = is_had ? replica->requests.superseded : known;
 
-    if (check->looks == 0 || check->applied != applied) {
-        check->looks++;
-        check->applied = applied;
-        known = state_node_start(replica->state, node_id);
-        is_had = known == 0 || incarnations_include(&replica->driver.incarnations, known);
-        check->later_start = is_had ? 0 : known;
-        check->removed = state_member_removed(replica->state, node_id);
-    }
-    later_start = check->later_start != 0 ? check->later_start : replica->requests.superseded;
-    if (!replica->removed && check->removed) {
+    if (!replica->removed && state_member_removed(replica->state, node_id)) {
         replica->removed = true;
         requests_removed(&replica->requests);
         log_warn("raft", "this node was removed from the cluster", "node=%llu", ull(node_id));
@@ -456,7 +341,8 @@ static void turn_members(struct replica *replica)
     bool holding;
     bool no_room;
 
-    follow_members(replica);
+    peers_turn(&replica->peers);
+    clock_check_members(&replica->clock_sync.check, driver_configuration(&replica->driver)->count);
     /* The node has the log of the others: from now on an empty log is a loss. */
     if (replica->joiner_incarnation != 0 && driver_applied(&replica->driver)->conf_index > 0) {
         prepare_member_record(replica->joiner_incarnation, &record);
@@ -483,12 +369,19 @@ static uint32_t take_woken(struct replica *replica, uint32_t parts)
     return woken;
 }
 
-/* Run each woken part. Parts that may submit requests come before requests are sent. A part that a
- * later one wakes runs in the next turn, which comes at once. */
-static void turn_parts(struct replica *replica, uint32_t woken)
+/* Run the woken parts, and no others. Parts that may submit requests come before requests are sent.
+ * A part that a later one wakes runs in the next turn, which comes at once. */
+static void turn_woken(struct replica *replica)
 {
+    struct service *service = replica->context.service;
+    uint32_t woken = take_woken(replica, WAKE_ALL & ~(uint32_t)WAKE_REQUESTS);
+    const struct leader_route *route = &replica->requests.route;
+
+    if (replica->context.stopping) {
+        woken &= WAKE_SEEN;
+    }
     if (woken & WAKE_BIRTHS) {
-        turn_births(replica);
+        birth_watch_turn(&replica->peers.births);
     }
     if (woken & WAKE_BARRIER) {
         barrier_turn(&replica->requests);
@@ -511,20 +404,6 @@ static void turn_parts(struct replica *replica, uint32_t woken)
     if (woken & WAKE_CLOCK_SYNC) {
         clock_sync_turn(&replica->clock_sync);
     }
-}
-
-/* Run the woken parts, and no others. */
-static void turn_woken(struct replica *replica)
-{
-    struct service *service = replica->context.service;
-    uint32_t woken = take_woken(replica, WAKE_ALL & ~(uint32_t)WAKE_REQUESTS);
-    uint64_t through;
-
-    if (!replica->context.stopping) {
-        turn_parts(replica, woken);
-    } else {
-        woken &= WAKE_SEEN;
-    }
     if (woken & WAKE_SERVICE) {
         service->ops->turn(service, woken);
     }
@@ -533,17 +412,17 @@ static void turn_woken(struct replica *replica)
     }
     requests_turn(&replica->requests);
     /* Is the leader reached by another route than the listener knows? */
-    if (!leader_route_through(&replica->requests.route, &through) || through == replica->through) {
+    if (route->state == ROUTE_SOUGHT || route->forwarder == replica->through) {
         return;
     }
-    replica->through = through;
-    if (through != 0) {
+    replica->through = route->forwarder;
+    if (replica->through != 0) {
         log_warn("raft", "the leader is reached through another node", "through=%llu",
-                 ull(through));
+                 ull(replica->through));
     } else {
         log_info("raft", "the leader is reached directly again", NULL);
     }
-    NOTIFY(&replica->context, route_changed, through);
+    NOTIFY(&replica->context, route_changed, replica->through);
 }
 
 /* Record the step of the turn, for reports of long turns. */
@@ -559,32 +438,6 @@ static bool replica_is_awaited(const struct replica *replica)
     return replica->timers.woken != 0 || !answers_are_none(&replica->answers);
 }
 
-/* Wake the parts if more of the log is applied than they have seen, the disk became low or has room
- * again, or there is an alarm. An unborn node checks in each turn whether it still waits, since new
- * entries end the wait. */
-static void note_state(struct replica *replica)
-{
-    uint64_t applied = driver_applied(&replica->driver)->index;
-    uint64_t alarms = replica->driver.trust.alarm.count;
-    bool low = driver_disk_is_low(&replica->driver);
-
-    if (applied != replica->seen_applied) {
-        replica->seen_applied = applied;
-        context_wake(&replica->context, WAKE_ALL);
-    }
-    if (low != replica->seen_low) {
-        replica->seen_low = low;
-        context_wake(&replica->context, WAKE_MEMBERS | WAKE_REQUESTS | WAKE_SEEN);
-    }
-    if (alarms != replica->seen_alarms) {
-        replica->seen_alarms = alarms;
-        context_wake(&replica->context, WAKE_SEEN);
-    }
-    if (!replica->peers.births.born) {
-        context_wake(&replica->context, WAKE_BIRTHS);
-    }
-}
-
 /*
  * First incoming events are taken, committed entries are applied, and due timers fire. If that has
  * woken no part, the turn is over. Else confirmed requests are answered, and all answers are
@@ -595,29 +448,47 @@ static void note_state(struct replica *replica)
  */
 static bool turn(struct replica *replica)
 {
+    const struct raft_context *on = &replica->context;
+    struct driver *driver = &replica->driver;
     bool more;
 
     replica_step(replica, "events");
-    driver_take_events(&replica->driver);
+    driver_take_events(driver);
     if (take_woken(replica, WAKE_BIRTHS)) {
-        turn_births(replica); /* before the driver stands for election */
+        birth_watch_turn(&replica->peers.births); /* before the driver stands for election */
     }
     replica_step(replica, "applying entries");
-    more = driver_turn(&replica->driver);
+    more = driver_turn(driver);
     replica_step(replica, "timers and requests");
-    timers_run(&replica->timers, context_now_ms(&replica->context));
-    note_state(replica);
+    timers_run(&replica->timers, context_now_ms(on));
+    /* Is more of the log applied than the parts have seen? Did the disk become low, or has it room
+     * again? Is there an alarm? */
+    if (replica->seen_applied != driver_applied(driver)->index) {
+        replica->seen_applied = driver_applied(driver)->index;
+        context_wake(on, WAKE_ALL);
+    }
+    if (replica->seen_low != driver_disk_is_low(driver)) {
+        replica->seen_low = !replica->seen_low;
+        context_wake(on, WAKE_MEMBERS | WAKE_REQUESTS | WAKE_SEEN);
+    }
+    if (replica->seen_alarms != driver->trust.alarm.count) {
+        replica->seen_alarms = driver->trust.alarm.count;
+        context_wake(on, WAKE_SEEN);
+    }
+    if (!replica->peers.births.born) { /* new entries end the wait */
+        context_wake(on, WAKE_BIRTHS);
+    }
     if (replica->timers.woken & WAKE_REQUESTS) {
         serving_answer(&replica->requests.serving);
     }
     if (!answers_are_none(&replica->answers)) {
-        context_wake(&replica->context, WAKE_SEEN); /* what was answered may be seen */
+        context_wake(on, WAKE_SEEN); /* what was answered may be seen */
         answers_deliver(&replica->answers);
     }
     if (replica->timers.woken != 0) {
         turn_woken(replica);
     }
-    clock_look(replica->context.clock);
+    clock_look(on->clock);
     return more || replica_is_awaited(replica);
 }
 
@@ -651,7 +522,7 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms)
 {
     ASSERT(!replica->context.stopping);
     context_wake(&replica->context, WAKE_ALL);
-    durable_report_send(&replica->durable, 0);
+    peers_report(&replica->peers, 0);
     replica->context.service->ops->give_back(replica->context.service, deadline_ms);
 }
 
@@ -664,26 +535,11 @@ void replica_stop(struct replica *replica)
     requests_stop(&replica->requests); /* last: it ends the other parts' queries and commands */
 }
 
-/* Leadership is handed over, or the grace is over; and segments in memory were given back, or are
- * burnt because no answer came in time. */
-static bool has_given_back(struct replica *replica)
+static void continue_stop(struct replica *replica)
 {
     uint64_t now_ms = context_now_ms(&replica->context);
     uint64_t left_ms = replica->grace_until_ms > now_ms ? replica->grace_until_ms - now_ms : 0;
-
-    if (!replica->drained && left_ms > 0) {
-        return false;
-    }
-    if (!replica->gave_back) {
-        replica->gave_back = true;
-        replica_give_back(replica, now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
-        (void)turn(replica);
-    }
-    return replica->context.service->ops->gave_back(replica->context.service);
-}
-
-static void continue_stop(struct replica *replica)
-{
+    struct service *service = replica->context.service;
     bool over;
 
     /* Leadership that comes back is passed on again, since the other node may also stop and a third
@@ -699,13 +555,22 @@ static void continue_stop(struct replica *replica)
         }
         replica->drained = over;
     }
-    if (replica->phase == REPLICA_GIVING && has_given_back(replica)) {
-        replica->phase = REPLICA_WRITING;
-        replica_stop(replica);
-        while (turn(replica)) {
-            continue;
+    /* Leadership is handed over, or the grace is over. */
+    if (replica->phase == REPLICA_GIVING && (replica->drained || left_ms == 0)) {
+        if (!replica->gave_back) {
+            replica->gave_back = true;
+            replica_give_back(replica, now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
+            (void)turn(replica);
         }
-        driver_quiesce(&replica->driver);
+        /* Segments in memory were given back, or are burnt because no answer came in time. */
+        if (service->ops->gave_back(service)) {
+            replica->phase = REPLICA_WRITING;
+            replica_stop(replica);
+            while (turn(replica)) {
+                continue;
+            }
+            driver_quiesce(&replica->driver);
+        }
     }
     if (replica->phase == REPLICA_WRITING && driver_is_quiet(&replica->driver)) {
         replica->phase = REPLICA_QUIET;
@@ -717,14 +582,6 @@ void replica_drain(struct replica *replica)
     replica->context.service->ops->drain(replica->context.service);
     replica->hands_over = true;
     context_wake(&replica->context, WAKE_ALL);
-}
-
-void replica_end(struct replica *replica, uint32_t grace_ms)
-{
-    ASSERT(replica->phase == REPLICA_RUNNING);
-    replica->phase = REPLICA_GIVING;
-    replica->grace_until_ms = context_now_ms(&replica->context) + grace_ms;
-    replica_drain(replica);
 }
 
 /* --- turns, and when the next one is due --- */

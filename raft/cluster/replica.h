@@ -9,8 +9,7 @@
  *   membership, upgrade     changes of the members and of the level, on the leader
  *   compare                 states differ: is this node's wrong, and in which row
  *   peers, birth_watch      links, which nodes are admitted; which cluster is this?
- *   announce, durable,      what the node reports to the cluster
- *   clock_sync
+ *   announce, clock_sync    what the node reports to the cluster
  *   service                 what uses it (service.h)
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the same code on
@@ -44,19 +43,10 @@
 #include "src/base/clock.h"
 #include "src/base/container.h"
 
-/* The log's record of this node, as of an applied index. */
-struct self_check {
-    uint64_t looks; /* how often it was looked up; 0: never yet */
-    uint64_t applied;
-    uint64_t later_start; /* than this one, or one unknown to this directory; 0: none */
-    bool removed;
-};
-
 enum replica_phase { REPLICA_RUNNING, REPLICA_GIVING, REPLICA_WRITING, REPLICA_QUIET };
 
 struct replica {
     struct replica_config config;
-    struct net_receiver receiver; /* gets the links' events */
     struct raft_context context;
     struct timers timers;
     struct peer_row peer_rows[LIMIT_PEERS];
@@ -66,25 +56,19 @@ struct replica {
     struct driver_observer observer;
     struct membership membership;
     struct requests requests;
-    struct peers peers;
+    struct peers peers; /* its receiver gets the links' events */
     struct announce announce;
-    struct durable_report durable;
     struct loop_clock clock;
     struct clock_sync clock_sync;
     struct compare compare;
-    uint64_t seen_applied; /* applied index when the parts were last woken */
-    uint64_t seen_alarms;  /* of trust.h */
-    bool seen_low;         /* the disk was low then */
-    struct self_check self_check;
-    uint64_t logged_leader;   /* by the last line of the log about it */
-    uint64_t logged_term;     /* of that leader */
-    uint64_t through;         /* and the member that it is reached through, or 0 */
-    uint64_t told_births;     /* changes of the birth watch */
-    struct timer births_told; /* armed: a birth that does not come was logged lately */
-    bool born_told;
-    bool apart;          /* the listener was informed that its cluster has no majority */
-    bool draining;       /* leadership is handed over because the node stops */
-    bool removed;        /* the listener was informed that this node was removed */
+    uint64_t seen_applied;  /* applied index when the parts were last woken */
+    uint64_t seen_alarms;   /* of trust.h */
+    bool seen_low;          /* the disk was low then */
+    uint64_t logged_leader; /* by the last line of the log about it */
+    uint64_t logged_term;   /* of that leader */
+    uint64_t through;       /* and the member that it is reached through, or 0 */
+    bool draining;          /* leadership is handed over because the node stops */
+    bool removed;           /* the listener was informed that this node was removed */
     uint64_t superseded; /* by this later start of this node, which the log knows; 0: it is not */
     /* the stop */
     enum replica_phase phase;
@@ -113,10 +97,10 @@ struct replica_parts {
 int replica_start(struct replica *replica, const struct replica_config *config,
                   const struct replica_parts *parts, struct replica_listener *listener) MUST_CHECK;
 
-/* A frame of a peer, as net_receiver. */
-bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
+/* receive() and link_changed() of net_receiver; nothing more once it stops. */
+bool replica_receive(struct net_receiver *receiver, uint64_t from, enum frame_type type,
                      const uint8_t *payload, size_t len);
-void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
+void replica_link_changed(struct net_receiver *receiver, uint64_t peer, bool up);
 
 /* Do everything that has become possible. True: call again soon, before waiting. */
 bool replica_turn(struct replica *replica);
@@ -125,12 +109,10 @@ bool replica_turn(struct replica *replica);
 uint64_t replica_next_ms(const struct replica *replica);
 
 /* Begin to drain: the service is informed, and leadership is handed to another node, while requests
- * are still served; replica.drained says when. Idempotent. */
+ * are still served; replica.drained says when. Idempotent. With phase GIVING it is a stop: once it
+ * is drained, or at grace_until_ms, new and pending requests get ERR_SHUTTING_DOWN, and the disk
+ * finishes; replica.phase has the progress. */
 void replica_drain(struct replica *replica);
-
-/* Stop: leadership is handed over (waiting at most grace_ms), then new and pending requests get
- * ERR_SHUTTING_DOWN, and the disk finishes; replica.phase has the progress. */
-void replica_end(struct replica *replica, uint32_t grace_ms);
 
 /* --- steps of a stop, for the simulation --- */
 

@@ -72,42 +72,21 @@ void numbers_end(struct numbers *numbers, uint64_t number)
 
 /* --- this node's session --- */
 
-static void end_seq(struct requests *requests, struct cluster_request *request, bool answered)
+/* A request that is done no longer needs its number, if it has one. */
+static void requests_release(struct requests *requests, struct cluster_request *request,
+                             bool answered)
 {
     bool applied = answered && request->kind == CLUSTER_REQUEST_COMMAND;
 
-    session_end(&requests->session, request->seq, applied ? request->lowest : 0, request->reply.len,
-                request == &requests->tidying.request, context_now_ms(requests->on));
-    request->seq = 0;
-    request->lowest = 0;
-    context_wake(requests->on, WAKE_REQUESTS); /* there is room for another, and more to tidy up */
-}
-
-/* A request that is done and keeps its number no longer needs it. */
-static void requests_release(struct requests *requests, struct cluster_request *request)
-{
     if (request->seq != 0) {
-        end_seq(requests, request, false);
+        session_end(&requests->session, request->seq, applied ? request->lowest : 0,
+                    request->reply.len, request == &requests->tidying.request,
+                    context_now_ms(requests->on));
+        request->seq = 0;
+        request->lowest = 0;
+        /* There is room for another, and more to tidy up. */
+        context_wake(requests->on, WAKE_REQUESTS);
     }
-}
-
-/* A command is numbered and stamped when it is first sent, and keeps that stamp when it is
- * repeated. False: the session has no room now. */
-static bool has_stamp(struct requests *requests, struct cluster_request *request)
-{
-    struct session_stamp stamp;
-
-    if (request->kind == CLUSTER_REQUEST_QUERY || request->kind == CLUSTER_REQUEST_LEADER ||
-        request->stamped || request->once || request->lowest != 0) {
-        return true;
-    }
-    if (request->seq == 0 && !session_take(&requests->session, &request->seq)) {
-        return false;
-    }
-    stamp = session_stamp(&requests->session, request->seq);
-    request->lowest = stamp.lowest;
-    session_stamp_put(&request->payload, &stamp);
-    return true;
 }
 
 /* --- where a request is --- */
@@ -135,8 +114,8 @@ static void complete(struct requests *requests, struct cluster_request *request,
     timer_cancel(requests->on->timers, &request->deadline);
     if (request->seq != 0 && request->keeps_seq) {
         request->lowest = 0; /* stamped anew if it is sent again */
-    } else if (request->seq != 0) {
-        end_seq(requests, request, status == 0);
+    } else {
+        requests_release(requests, request, status == 0);
     }
     answers_put(requests->on->answers, request, status);
 }
@@ -198,7 +177,7 @@ static void on_given_back(struct serving_owner *owner, struct cluster_request *r
 static void requests_give_up(struct requests *requests, struct cluster_request *request, int status)
 {
     if (request->work != NULL) {
-        serving_abandon(&requests->serving, request);
+        serving_abandon(request->work);
     } else {
         leave_list(requests, request);
     }
@@ -234,7 +213,7 @@ static void requests_take(struct requests *requests, struct cluster_request *req
            request->kind == CLUSTER_REQUEST_MEMBER || request->kind == CLUSTER_REQUEST_LEADER);
     ASSERT(request->done != NULL);
     if (refused != 0) {
-        requests_release(requests, request);
+        requests_release(requests, request, false);
         answers_put(requests->on->answers, request, refused);
         return;
     }
@@ -251,38 +230,22 @@ static void requests_take(struct requests *requests, struct cluster_request *req
 
 /* --- back to waiting --- */
 
-/* Route the wanted ones of the sent requests again; from the end, so that the oldest comes first
- * again. */
-static void take_back(struct requests *requests,
-                      bool (*wanted)(const struct cluster_request *request, uint64_t value),
-                      uint64_t value)
+/* Route requests again that were sent by this time: to one node (0: to any), but not to that other.
+ * From the end, so that the oldest comes first again. */
+static void take_back(struct requests *requests, uint64_t to, uint64_t but, uint64_t until_ms)
 {
     struct cluster_request *request = TAILQ_LAST(&requests->sent, cluster_request_list);
 
     while (request != NULL) {
         struct cluster_request *older = TAILQ_PREV(request, cluster_request_list, link);
 
-        if (wanted(request, value)) {
+        if ((to == 0 || request->sent_to == to) && request->sent_to != but &&
+            request->sent_ms <= until_ms) {
             leave_list(requests, request);
             put_waiting(requests, request);
         }
         request = older;
     }
-}
-
-static bool went_elsewhere(const struct cluster_request *request, uint64_t peer)
-{
-    return request->sent_to != peer;
-}
-
-static bool went_to(const struct cluster_request *request, uint64_t peer)
-{
-    return request->sent_to == peer;
-}
-
-static bool went_before(const struct cluster_request *request, uint64_t ms)
-{
-    return request->sent_ms <= ms;
 }
 
 /* The frame or its reply was lost, or the leader is gone. */
@@ -292,7 +255,7 @@ static void on_silent(struct timer *timer, uint64_t now_ms)
     uint32_t election_ms = requests->on->driver->config.election_ms;
 
     if (now_ms >= election_ms) {
-        take_back(requests, went_before, now_ms - election_ms);
+        take_back(requests, 0, 0, now_ms - election_ms);
     }
     if (!TAILQ_EMPTY(&requests->sent)) {
         timer_arm(requests->on->timers, timer, TAILQ_FIRST(&requests->sent)->sent_ms + election_ms);
@@ -306,8 +269,8 @@ static void follow_route(struct requests *requests)
     const struct leader_route *route = &requests->route;
 
     requests->route_seen = route->changes;
-    take_back(requests, went_elsewhere,
-              route->state == ROUTE_FORWARDED ? route->forwarder : route->leader);
+    take_back(requests, 0, route->state == ROUTE_FORWARDED ? route->forwarder : route->leader,
+              UINT64_MAX);
 }
 
 /* --- requests passed on for another node --- */
@@ -341,7 +304,7 @@ static int pass_on(struct requests *requests, uint64_t from, const struct wire_r
     struct wire_request passed = *wire;
     struct forwarded *forwarded;
 
-    if (on->stopping || leader == 0 || leader == from) {
+    if (leader == 0 || leader == from) {
         return ERR_NOT_LEADER;
     }
     if (requests->forwarder.count >= LIMIT_FORWARDED ||
@@ -389,27 +352,21 @@ static void sweep(struct requests *requests, uint64_t origin, uint64_t leader)
 
 /* --- events --- */
 
-/* Those of a leadership that has ended. */
-static void end_once(struct requests *requests)
+void requests_role_changed(struct requests *requests)
 {
     struct cluster_request *request;
     struct cluster_request *next;
 
+    timer_cancel(requests->on->timers, &requests->send_pause);
+    leader_route_role_changed(&requests->route);
+    serving_reset(&requests->serving);
     for (request = TAILQ_FIRST(&requests->waiting); request != NULL; request = next) {
         next = TAILQ_NEXT(request, link);
-        if (request->once) {
+        if (request->once) { /* of the leadership that has ended */
             leave_list(requests, request);
             complete(requests, request, ERR_NOT_LEADER);
         }
     }
-}
-
-void requests_role_changed(struct requests *requests)
-{
-    timer_cancel(requests->on->timers, &requests->send_pause);
-    leader_route_role_changed(&requests->route);
-    serving_reset(&requests->serving);
-    end_once(requests);
     sweep(requests, 0, requests->on->stopping ? 0 : driver_leader(requests->on->driver));
     follow_route(requests);
 }
@@ -428,7 +385,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
         return;
     }
     sweep(requests, peer, leader == peer ? 0 : leader);
-    take_back(requests, went_to, peer);
+    take_back(requests, peer, 0, UINT64_MAX);
 }
 
 /* --- routing --- */
@@ -464,6 +421,7 @@ static void send_waiting(struct requests *requests)
     bool here = target == requests->on->node_id;
     struct cluster_request *request;
     struct cluster_request *next;
+    struct session_stamp stamp;
 
     ASSERT(!requests->on->stopping);
     if (target == 0 || timer_is_armed(&requests->send_pause) ||
@@ -472,8 +430,16 @@ static void send_waiting(struct requests *requests)
     }
     for (request = TAILQ_FIRST(&requests->waiting); request != NULL; request = next) {
         next = TAILQ_NEXT(request, link);
-        if (!has_stamp(requests, request)) {
-            continue; /* there is room once a request under way is over */
+        /* A change is numbered and stamped when it is first sent, and keeps that stamp when it is
+         * repeated. */
+        if (request->kind != CLUSTER_REQUEST_QUERY && request->kind != CLUSTER_REQUEST_LEADER &&
+            !request->stamped && !request->once && request->lowest == 0) {
+            if (request->seq == 0 && !session_take(&requests->session, &request->seq)) {
+                continue; /* there is room once a request under way is over */
+            }
+            stamp = session_stamp(&requests->session, request->seq);
+            request->lowest = stamp.lowest;
+            session_stamp_put(&request->payload, &stamp);
         }
         if (here) {
             leave_list(requests, request);
@@ -629,11 +595,6 @@ static void member_request_finish(struct membership_request *request, int status
     free(request);
 }
 
-static void on_number_used(struct cluster_request *asking)
-{
-    member_request_finish(CONTAINER(asking, struct membership_request, asking), asking->status);
-}
-
 static void on_asked(struct cluster_request *asking)
 {
     struct membership_request *request = CONTAINER(asking, struct membership_request, asking);
@@ -641,6 +602,10 @@ static void on_asked(struct cluster_request *asking)
     uint64_t again_ms = context_now_ms(requests->on) + AGAIN_MS;
     int status = asking->status;
 
+    if (asking->kind == CLUSTER_REQUEST_COMMAND) { /* its number is used */
+        member_request_finish(request, status);
+        return;
+    }
     if (status == 0) {
         status = member_answer_decode(asking->reply.data, asking->reply.len, &request->answer);
         request->answered = status == 0;
@@ -653,11 +618,10 @@ static void on_asked(struct cluster_request *asking)
         cluster_command_put(&asking->payload, COMMAND_NOOP, NULL);
         asking->kind = CLUSTER_REQUEST_COMMAND;
         asking->keeps_seq = false;
-        asking->done = on_number_used;
         requests_take(requests, asking);
         return;
     }
-    requests_release(requests, asking);
+    requests_release(requests, asking, false);
     if (status != 0 || request->answer.outcome != MEMBER_PENDING || requests->on->stopping ||
         request->outer == NULL || again_ms >= request->outer->deadline_ms) {
         member_request_finish(request, status);
@@ -758,22 +722,14 @@ static uint64_t applied_by(const struct requests *requests, uint64_t id)
                                        : context_peer(requests->on, id)->applied;
 }
 
-/* The members to wait for. A change may never be committed: until it is, a member that it removes
- * still hands out ids, and is waited for. */
-static struct configuration barrier_members_of(const struct requests *requests)
-{
-    struct configuration applied;
-
-    applier_configured(&requests->on->driver->applier, &applied);
-    return applied;
-}
-
-/* The index that all have applied. */
+/* The index that all members have applied, by the applied configuration. A change may never be
+ * committed: until it is, a member that it removes still hands out ids, and is waited for. */
 static uint64_t applied_by_all(const struct requests *requests)
 {
-    const struct configuration conf = barrier_members_of(requests);
     uint64_t least = driver_applied(requests->on->driver)->index;
+    struct configuration conf;
 
+    applier_configured(&requests->on->driver->applier, &conf);
     MEMBER_FOREACH (member, &conf) {
         uint64_t applied = applied_by(requests, member->id);
 
@@ -796,7 +752,7 @@ bool barrier_receive(struct requests *requests, uint64_t from, const uint8_t *pa
         (void)context_send_applied(requests->on, from, FRAME_APPLIED, &message);
         return true;
     }
-    conf = barrier_members_of(requests);
+    applier_configured(&requests->on->driver->applier, &conf);
     if (configuration_find(&conf, from) == NULL) {
         return true; /* perhaps a node of a newer configuration: nothing waits for it here */
     }
@@ -805,35 +761,13 @@ bool barrier_receive(struct requests *requests, uint64_t from, const uint8_t *pa
     return true;
 }
 
-/* The request is on no list. If it failed, it must name the missing members. */
-static void barrier_finish(struct requests *requests, struct cluster_request *request, int status)
-{
-    const struct configuration conf = barrier_members_of(requests);
-    struct missing_members *missing = request->out;
-    uint64_t self = requests->on->node_id;
-    uint64_t index = request->index;
-
-    if (status == 0) {
-        answers_put(requests->on->answers, request, 0);
-        return;
-    }
-    missing->count = 0;
-    if (applied_by(requests, self) < index) { /* it may no longer be a member */
-        missing->nodes[missing->count].id = self;
-        missing->nodes[missing->count++].reachable = true;
-    }
-    MEMBER_FOREACH (member, &conf) {
-        if (member->id != self && applied_by(requests, member->id) < index) {
-            ASSERT(missing->count <= LIMIT_NODES);
-            missing->nodes[missing->count].id = member->id;
-            missing->nodes[missing->count++].reachable = context_reaches(requests->on, member->id);
-        }
-    }
-    answers_put(requests->on->answers, request, status);
-}
-
+/* It is over. If it failed, it must name the missing members. */
 static void barrier_leave(struct requests *requests, struct cluster_request *request, int status)
 {
+    struct missing_members *missing = request->out;
+    uint64_t self = requests->on->node_id;
+    struct configuration conf;
+
     ASSERT(requests->barrier.count > 0);
     TAILQ_REMOVE(&requests->barrier.waits, request, link);
     requests->barrier.count--;
@@ -841,13 +775,28 @@ static void barrier_leave(struct requests *requests, struct cluster_request *req
     if (requests->barrier.count == 0) {
         timer_cancel(requests->on->timers, &requests->barrier.ask_again);
     }
-    barrier_finish(requests, request, status);
+    if (status != 0) {
+        missing->count = 0;
+        if (applied_by(requests, self) < request->index) { /* it may no longer be a member */
+            missing->nodes[missing->count].id = self;
+            missing->nodes[missing->count++].reachable = true;
+        }
+        applier_configured(&requests->on->driver->applier, &conf);
+        MEMBER_FOREACH (member, &conf) {
+            if (member->id != self && applied_by(requests, member->id) < request->index) {
+                ASSERT(missing->count <= LIMIT_NODES);
+                missing->nodes[missing->count].id = member->id;
+                missing->nodes[missing->count++].reachable =
+                    context_reaches(requests->on, member->id);
+            }
+        }
+    }
+    answers_put(requests->on->answers, request, status);
 }
 
 static void barrier_deadline_cb(struct timer *timer, uint64_t now_ms)
 {
     struct cluster_request *request = CONTAINER(timer, struct cluster_request, deadline);
-
     struct requests *requests = request->holder;
 
     (void)now_ms;
@@ -862,10 +811,6 @@ static void barrier_submit(struct requests *requests, struct cluster_request *re
     struct cluster_request *before = TAILQ_LAST(&requests->barrier.waits, cluster_request_list);
 
     ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && request->out != NULL);
-    if (requests->barrier.count >= LIMIT_BARRIER_WAITS) {
-        barrier_finish(requests, request, ERR_OVERLOADED);
-        return;
-    }
     /* Insert in order; requests mostly come in order. */
     while (before != NULL && before->index > request->index) {
         before = TAILQ_PREV(before, cluster_request_list, link);
@@ -880,6 +825,9 @@ static void barrier_submit(struct requests *requests, struct cluster_request *re
     timer_init(&request->deadline, barrier_deadline_cb);
     timer_arm(requests->on->timers, &request->deadline, request->deadline_ms);
     context_wake(requests->on, WAKE_BARRIER);
+    if (requests->barrier.count > LIMIT_BARRIER_WAITS) {
+        barrier_leave(requests, request, ERR_OVERLOADED);
+    }
 }
 
 void barrier_turn(struct requests *requests)
@@ -900,7 +848,7 @@ void barrier_turn(struct requests *requests)
     if (requests->barrier.count == 0 || timer_is_armed(&requests->barrier.ask_again)) {
         return;
     }
-    conf = barrier_members_of(requests);
+    applier_configured(&requests->on->driver->applier, &conf);
     highest = TAILQ_LAST(&requests->barrier.waits, cluster_request_list)->index;
     MEMBER_FOREACH (member, &conf) {
         if (member->id != requests->on->node_id && applied_by(requests, member->id) < highest) {
@@ -938,27 +886,16 @@ void requests_submit(struct requests *requests, struct cluster_request *request)
     }
 }
 
-static struct leader_route_load load_of(const struct requests *requests)
-{
-    const struct cluster_request *oldest = TAILQ_FIRST(&requests->sent);
-
-    return (struct leader_route_load){.waiting = !TAILQ_EMPTY(&requests->waiting),
-                                      .oldest_to = oldest != NULL ? oldest->sent_to : 0,
-                                      .oldest_ms = oldest != NULL ? oldest->sent_ms : 0};
-}
-
 void requests_turn(struct requests *requests)
 {
     struct buf payload = BUF_INIT;
     struct cluster_request *request;
-    struct leader_route_load load;
 
     if (!requests->on->stopping && context_now_ms(requests->on) >= tidy_at_ms(requests)) {
         cluster_command_put(&payload, COMMAND_NOOP, NULL);
         node_command_send(&requests->tidying, requests->on, &payload, false);
     }
-    load = load_of(requests);
-    leader_route_turn(&requests->route, &load);
+    leader_route_turn(&requests->route);
     if (requests->route_seen != requests->route.changes) {
         follow_route(requests);
     }
@@ -974,13 +911,12 @@ void requests_turn(struct requests *requests)
                    TAILQ_EMPTY(&requests->waiting) ? TIMER_NEVER
                                                    : context_now_ms(requests->on) + SEND_AGAIN_MS);
     serving_turn(&requests->serving);
-    load = load_of(requests);
-    leader_route_arm(&requests->route, &load);
+    leader_route_arm(&requests->route);
     context_arm_at(requests->on, &requests->tidy, tidy_at_ms(requests));
 }
 
 void requests_init(struct requests *requests, const struct raft_context *on,
-                   struct membership *membership)
+                   struct membership *membership, const struct peers *peers)
 {
     const struct driver_config *config = &on->config->driver;
 
@@ -1002,7 +938,11 @@ void requests_init(struct requests *requests, const struct raft_context *on,
     requests->tidying.on_done = on_tidied;
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
-    requests->route = (struct leader_route){.on = on, .turn.wakes = WAKE_REQUESTS};
+    requests->route = (struct leader_route){.on = on,
+                                            .peers = peers,
+                                            .waiting = &requests->waiting,
+                                            .sent = &requests->sent,
+                                            .turn.wakes = WAKE_REQUESTS};
     TAILQ_INIT(&requests->forwarder.list);
     serving_init(&requests->serving, on, &requests->serving_owner, membership);
 }
@@ -1026,7 +966,7 @@ void requests_stop(struct requests *requests)
     }
     serving_reset(&requests->serving);
     sweep(requests, 0, 0);
-    take_back(requests, went_elsewhere, 0); /* all, to be refused */
+    take_back(requests, 0, 0, UINT64_MAX); /* all, to be refused */
 }
 
 void requests_close(struct requests *requests)

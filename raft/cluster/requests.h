@@ -160,7 +160,7 @@ struct requests {
 };
 
 void requests_init(struct requests *requests, const struct raft_context *on,
-                   struct membership *membership);
+                   struct membership *membership, const struct peers *peers);
 
 /* Everything must be finished (after requests_stop() and requests_turn()). */
 void requests_close(struct requests *requests);

@@ -226,17 +226,12 @@ enum wire_request_kind serving_wire_kind(const struct cluster_request *request)
 
 /* --- work --- */
 
-static void put(struct work *work, struct work_list *list)
-{
-    work->list = list;
-    TAILQ_INSERT_TAIL(list, work, link);
-}
-
 static void move(struct work *work, struct work_list *list)
 {
     ASSERT(work->list != list);
     TAILQ_REMOVE(work->list, work, link);
-    put(work, list);
+    work->list = list;
+    TAILQ_INSERT_TAIL(list, work, link);
 }
 
 static void work_free(struct work *work)
@@ -312,9 +307,10 @@ static void give_back(struct work *work)
     serving->owner->given_back(serving->owner, local);
 }
 
-/* No request waits for it any more. An entry in the log stays there. */
-static void abandon(struct work *work)
+void serving_abandon(void *of)
 {
+    struct work *work = of;
+
     if (work->local != NULL) {
         work->local->work = NULL;
     }
@@ -328,7 +324,7 @@ static void abandon(struct work *work)
 static void serving_deadline_cb(struct timer *timer, uint64_t now_ms)
 {
     (void)now_ms;
-    abandon(CONTAINER(timer, struct work, deadline));
+    serving_abandon(CONTAINER(timer, struct work, deadline));
 }
 
 static struct work *work_new(struct serving *serving, enum wire_request_kind kind,
@@ -341,9 +337,10 @@ static struct work *work_new(struct serving *serving, enum wire_request_kind kin
     work->kind = kind;
     timer_init(&work->deadline, serving_deadline_cb);
     work->deadline.wakes = WAKE_REQUESTS;
-    put(work, is_large                       ? &serving->large
-              : kind == WIRE_REQUEST_COMMAND ? &serving->todo
-                                             : &serving->reads);
+    work->list = is_large                       ? &serving->large
+                 : kind == WIRE_REQUEST_COMMAND ? &serving->todo
+                                                : &serving->reads;
+    TAILQ_INSERT_TAIL(work->list, work, link);
     serving->count++;
     return work;
 }
@@ -362,27 +359,25 @@ void serving_take(struct serving *serving, struct cluster_request *request)
     request->work = work;
 }
 
-void serving_abandon(struct serving *serving, struct cluster_request *request)
-{
-    struct work *work = request->work;
-
-    ASSERT(work != NULL && work->serving == serving && work->local == request);
-    abandon(work);
-}
-
 /* --- requests of peers --- */
 
-/* Is this a command that only a leader proposes, by itself: its state's digest, the log's time, the
- * steps of a membership change? They are never taken from another node: one false digest would end
- * every node, at each of its starts. (A node that just lost its lead may send one in good faith;
- * the new leader proposes its own.) Of its placement a node sends only its zone; the rest is set by
- * requests. */
-static bool serving_is_for_leaders_alone(const struct wire_request *wire)
+/* The log gets no entry that a member may be unable to read: neither one that this leafd does not
+ * know, nor one above the level in force. And it gets no command of another node that only a leader
+ * proposes, by itself: its state's digest, the log's time, the steps of a membership change. One
+ * false digest would end every node, at each of its starts. (A node that just lost its lead may
+ * send one in good faith; the new leader proposes its own.) Of its placement a node sends only its
+ * zone; the rest is set by requests. */
+static bool may_be_appended(const struct serving *serving, const struct wire_request *wire)
 {
+    const struct service *service = serving->on->service;
     struct cluster_command command;
 
+    if (wire->kind == WIRE_REQUEST_LEADER) {
+        return service->ops->accepts(service, CLUSTER_REQUEST_LEADER, wire->payload,
+                                     wire->payload_len);
+    }
     if (wire->kind != WIRE_REQUEST_COMMAND) {
-        return false;
+        return true;
     }
     switch (command_number(wire->payload, wire->payload_len)) {
     case COMMAND_DIGEST:
@@ -391,32 +386,20 @@ static bool serving_is_for_leaders_alone(const struct wire_request *wire)
     case COMMAND_MEMBER_BEGIN:
     case COMMAND_MEMBER_END:
     case COMMAND_MEMBER_MOVE:
-        return true;
-    case COMMAND_PLACEMENT:
-        return cluster_command_read(wire->payload, wire->payload_len, &command) != 0 ||
-               command.placement.set != PLACE_ZONE;
-    default:
         return false;
-    }
-}
-
-/* The log gets no entry that a member may be unable to read: neither one that this leafd does not
- * know, nor one above the level in force. */
-static bool may_be_appended(const struct serving *serving, const struct wire_request *wire)
-{
-    const struct service *service = serving->on->service;
-
-    switch (wire->kind) {
-    case WIRE_REQUEST_COMMAND:
-        return state_may_append(serving->on->state, wire->payload, wire->payload_len) &&
-               service->ops->accepts(service, CLUSTER_REQUEST_COMMAND, wire->payload,
-                                     wire->payload_len);
-    case WIRE_REQUEST_LEADER:
-        return service->ops->accepts(service, CLUSTER_REQUEST_LEADER, wire->payload,
-                                     wire->payload_len);
+    case COMMAND_PLACEMENT:
+        if (cluster_command_read(wire->payload, wire->payload_len, &command) != 0 ||
+            command.placement.set != PLACE_ZONE) {
+            return false;
+        }
+        break;
     default:
-        return true;
+        break;
     }
+    return state_check(serving->on->state, wire->payload, wire->payload_len) == 0 &&
+           state_since(serving->on->state, wire->payload[1]) <= state_level(serving->on->state) &&
+           service->ops->accepts(service, CLUSTER_REQUEST_COMMAND, wire->payload,
+                                 wire->payload_len);
 }
 
 /* 0, or why it is not taken. */
@@ -427,7 +410,7 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
     struct session_stamp stamp;
 
     /* A node that passes on a request vouches for its origin, which must be a member. */
-    if (!driver_is_leader(driver) || serving->holding || serving->on->stopping ||
+    if (!driver_is_leader(driver) || serving->holding ||
         (wire->origin != 0 && driver_member(driver, wire->origin) == NULL)) {
         return ERR_NOT_LEADER;
     }
@@ -437,7 +420,7 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
                       stamp.node_id != (wire->origin != 0 ? wire->origin : from))) {
         return ERR_REFUSED;
     }
-    if (serving_is_for_leaders_alone(wire) || !may_be_appended(serving, wire)) {
+    if (!may_be_appended(serving, wire)) {
         return ERR_REFUSED;
     }
     if (wire->kind == WIRE_REQUEST_LEADER &&
@@ -466,29 +449,23 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
 
 /* --- all back --- */
 
-static void give_back_list(struct work_list *list)
-{
-    while (!TAILQ_EMPTY(list)) {
-        give_back(TAILQ_LAST(list, work_list));
-    }
-}
-
 void serving_reset(struct serving *serving)
 {
-    /* The oldest last: each goes to the front of its owner's waiting list. */
-    give_back_list(&serving->reads);
-    give_back_list(&serving->in_round);
-    give_back_list(&serving->confirmed);
-    give_back_list(&serving->starved);
-    give_back_list(&serving->todo);
-    give_back_list(&serving->large);
-    give_back_list(&serving->large_done);
+    /* The oldest last: each goes to the front of its owner's waiting list. The outcome of those
+     * that are submitted is unknown: they may commit under the next leader. All may be repeated; of
+     * a LEADER request only the request goes back, not the entry that this leader appended for it
+     * (R9). */
+    struct work_list *const lists[] = {
+        &serving->reads, &serving->in_round, &serving->confirmed,  &serving->starved,
+        &serving->todo,  &serving->large,    &serving->large_done, &serving->submitted};
+
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        while (!TAILQ_EMPTY(lists[i])) {
+            give_back(TAILQ_LAST(lists[i], work_list));
+        }
+    }
     serving->large_index = 0;
     timer_cancel(serving->on->timers, &serving->large_time);
-    /* Their outcome is unknown: they may commit under the next leader. All may be repeated; of a
-     * LEADER request only the request goes back, not the entry that this leader appended for it
-     * (R9). */
-    give_back_list(&serving->submitted);
     rounds_stop(&serving->round);
     serving->on->service->ops->reset(serving->on->service); /* R7 */
     ASSERT_IMPLIES(serving->on->stopping, serving->count == 0);
@@ -556,13 +533,6 @@ static void admit(struct serving *serving, struct work *work)
     }
 }
 
-static void refuse_for_disk(struct work_list *list)
-{
-    while (!TAILQ_EMPTY(list)) {
-        serving_finish(TAILQ_FIRST(list), ERR_DISK_FULL, 0, NULL, 0);
-    }
-}
-
 /* Submit one large command, once the last one is applied, its pause is over, and its rows are in
  * place: each of these steps takes a whole turn. */
 static void submit_large(struct serving *serving)
@@ -591,62 +561,32 @@ static void submit_large(struct serving *serving)
     }
 }
 
-static void submit_todo(struct serving *serving)
-{
-    struct work *work;
-    struct work *before;
-
-    /* Admit the new ones: those already admitted are first. */
-    for (work = TAILQ_LAST(&serving->todo, work_list); work != NULL && !work->admitted;
-         work = before) {
-        before = TAILQ_PREV(work, work_list, link);
-        admit(serving, work);
-    }
-    if (serving->no_room) {
-        refuse_for_disk(&serving->todo);
-        refuse_for_disk(&serving->large);
-        return;
-    }
-    while (!TAILQ_EMPTY(&serving->todo) &&
-           submit_some(serving, &serving->todo, LIMIT_ENTRIES_PER_FRAME)) {
-        continue;
-    }
-    submit_large(serving);
-}
-
-static void applied_own(struct work *work, const void *result, size_t len)
-{
-    struct service *service = work->serving->on->service;
-    BUF_LOCAL(reply);
-    int status;
-
-    if (work->entry.len > 0 && work->local == NULL && work->from == 0) {
-        work_free(work); /* no client waits for it, and its payload may be gone */
-    } else if (work->entry.len > 0) {
-        /* R9: the result of apply says whether the service's entry is in force. */
-        buf_move(&reply, &work->kept);
-        status = service->ops->led(service, payload_of(work), result, len, &reply);
-        serving_finish(work, status, status == 0 ? work->index : 0, reply.data,
-                       status == 0 ? reply.len : 0);
-    } else if (work->from != 0 && payload_of(work)->len >= LARGE_BYTES) {
-        /* The marks of so many tags take a while: commands that wait for the log come first. */
-        buf_put(&work->kept, result, len);
-        move(work, &work->serving->large_done);
-    } else {
-        serving_finish(work, 0, work->index, result, len);
-    }
-}
-
 void serving_applied(struct serving *serving, uint64_t index, uint64_t term, const void *result,
                      size_t len)
 {
+    struct service *service = serving->on->service;
     struct work *work;
 
     while ((work = TAILQ_FIRST(&serving->submitted)) != NULL && work->index <= index) {
-        if (work->index == index && work->term == term) {
-            applied_own(work, result, len);
-        } else {
+        BUF_LOCAL(reply);
+        int status;
+
+        if (work->index != index || work->term != term) {
             give_back(work); /* another entry replaced it */
+        } else if (work->entry.len > 0 && work->local == NULL && work->from == 0) {
+            work_free(work); /* no client waits for it, and its payload may be gone */
+        } else if (work->entry.len > 0) {
+            /* R9: the result of apply says whether the service's entry is in force. */
+            buf_move(&reply, &work->kept);
+            status = service->ops->led(service, payload_of(work), result, len, &reply);
+            serving_finish(work, status, status == 0 ? work->index : 0, reply.data,
+                           status == 0 ? reply.len : 0);
+        } else if (work->from != 0 && payload_of(work)->len >= LARGE_BYTES) {
+            /* The marks of so many tags take a while: commands that wait for the log come first. */
+            buf_put(&work->kept, result, len);
+            move(work, &serving->large_done);
+        } else {
+            serving_finish(work, 0, work->index, result, len);
         }
     }
 }
@@ -799,6 +739,7 @@ void serving_turn(struct serving *serving)
 {
     const struct driver *driver = serving->on->driver;
     struct work *work = TAILQ_FIRST(&serving->large_done);
+    struct work *before;
 
     if (work != NULL && !driver->halted && work->waited) {
         serving_finish(work, 0, work->index, work->kept.data, work->kept.len);
@@ -806,7 +747,21 @@ void serving_turn(struct serving *serving)
         work->waited = true;
     }
     if (driver_leads(driver) && !serving->holding) { /* R1 */
-        submit_todo(serving);
+        /* Admit the new commands: those already admitted are first. */
+        for (work = TAILQ_LAST(&serving->todo, work_list); work != NULL && !work->admitted;
+             work = before) {
+            before = TAILQ_PREV(work, work_list, link);
+            admit(serving, work);
+        }
+        while (serving->no_room && ((work = TAILQ_FIRST(&serving->todo)) != NULL ||
+                                    (work = TAILQ_FIRST(&serving->large)) != NULL)) {
+            serving_finish(work, ERR_DISK_FULL, 0, NULL, 0);
+        }
+        while (!TAILQ_EMPTY(&serving->todo) &&
+               submit_some(serving, &serving->todo, LIMIT_ENTRIES_PER_FRAME)) {
+            continue;
+        }
+        submit_large(serving);
         begin_round(serving);
         end_rounds(serving); /* a sole voter needs no answers */
     }

@@ -121,8 +121,9 @@ void serving_init(struct serving *serving, const struct raft_context *on,
 /* Take a request of this node. */
 void serving_take(struct serving *serving, struct cluster_request *request);
 
-/* The deadline of a request passed: its owner answers it. */
-void serving_abandon(struct serving *serving, struct cluster_request *request);
+/* No request waits any more for this work (cluster_request.work), as the deadline of its request
+ * passed: its owner answers it. An entry in the log stays there. */
+void serving_abandon(void *of);
 
 /* Take a peer's request, its own or of a member that does not reach this node. */
 void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire);

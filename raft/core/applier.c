@@ -13,22 +13,6 @@
 #define MANY_ROWS 2048      /* as of a bulk */
 #define HOLD_ROWS_MAX 32768 /* more: they are written in the next turn */
 
-void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
-                  struct writes *writes, const struct clock *clock, struct timers *timers,
-                  const struct store_position *at)
-{
-    ASSERT(config->rows_join_ms <= config->rows_hold_ms);
-    *applier = (struct applier){.config = *config,
-                                .state = state,
-                                .writes = writes,
-                                .clock = clock,
-                                .timers = timers,
-                                .rows_since_ms = UINT64_MAX,
-                                .compacted = at->index};
-    store_position_copy(&applier->applied, at);
-    store_position_copy(&applier->durable, at);
-}
-
 static void replace(struct store_position *position, const struct store_position *by)
 {
     ASSERT(by->index > 0 && by->index >= position->index && by->conf_index <= by->index);
@@ -61,21 +45,6 @@ void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
     ASSERT(index == applier->applied.index + 1 && term >= applier->applied.term);
     applier->applied.index = index;
     applier->applied.term = term;
-}
-
-int applier_command(struct applier *applier, uint64_t index, uint64_t term,
-                    const struct entry_block *block, struct buf *result)
-{
-    uint64_t term_before = applier->applied.term;
-    int rv;
-
-    applier_skip(applier, index, term);
-    rv = state_apply(applier->state, index, term, block->data, block->len, result, &applier->rows);
-    if (rv == ERR_NEWER) {
-        applier->applied.index = index - 1;
-        applier->applied.term = term_before;
-    }
-    return rv;
 }
 
 void applier_configured(const struct applier *applier, struct configuration *ret_configuration)
@@ -126,28 +95,11 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
 
 /* --- rows --- */
 
-/* The slot of the change's key in an index that is at most half full. 0: free, else 1 + the number
- * of the latest kept change of the key. */
-static uint32_t *index_find(uint32_t *index, size_t size, const struct row_changes *changes,
-                            size_t number)
-{
-    const struct row_change *change = &changes->items[number];
-    size_t at = hash_bytes(change->key.data, change->key.len, 0) & (size - 1);
-
-    for (; index[at] != 0; at = (at + 1) & (size - 1)) {
-        const struct buf *key = &changes->items[index[at] - 1].key;
-
-        if (key->len == change->key.len && memcmp(key->data, change->key.data, key->len) == 0) {
-            break;
-        }
-    }
-    return &index[at];
-}
-
 void rows_coalesce(struct row_changes *changes)
 {
     size_t size = 16;
-    uint32_t *index;
+    uint32_t *index; /* by keys, at most half full. 0: free, else 1 + the number of the latest kept
+                        change of a key */
     size_t kept = 0;
 
     ASSERT(changes->count < UINT32_MAX / 2);
@@ -156,9 +108,18 @@ void rows_coalesce(struct row_changes *changes)
     }
     index = MUST_HAVE(calloc(size, sizeof *index));
     for (size_t i = changes->count; i-- > 0;) {
-        uint32_t *latest = index_find(index, size, changes, i);
-        bool wanted = *latest == 0;
+        const struct buf *key = &changes->items[i].key;
+        size_t at = hash_bytes(key->data, key->len, 0) & (size - 1);
+        uint32_t *latest = &index[at];
+        bool wanted;
 
+        while (*latest != 0 &&
+               (changes->items[*latest - 1].key.len != key->len ||
+                memcmp(changes->items[*latest - 1].key.data, key->data, key->len))) {
+            at = (at + 1) & (size - 1);
+            latest = &index[at];
+        }
+        wanted = *latest == 0;
         /* The store deletes only existing rows: a row that was made and deleted meanwhile is made
          * and deleted there as well. */
         if (!wanted && changes->items[*latest - 1].value.len == 0 &&
@@ -216,14 +177,6 @@ void applier_hold(struct applier *applier)
     }
 }
 
-void applier_join(struct applier *applier)
-{
-    if (applier->rows_since_ms != UINT64_MAX && !applier->rows_many &&
-        clock_now_ms(applier->clock) >= applier->rows_since_ms + applier->config.rows_join_ms) {
-        applier_write(applier, true);
-    }
-}
-
 void applier_write(struct applier *applier, bool more)
 {
     struct write *write;
@@ -250,35 +203,28 @@ void applier_write(struct applier *applier, bool more)
 
 void applier_written(struct applier *applier, const struct write *write)
 {
+    const struct store_position *position = &write->op.position;
+
     if (!write_is_current(write)) {
+        ASSERT(write->op.kind == STORE_APPLY);
         return; /* a snapshot has replaced it */
     }
-    ASSERT(write->op.position.index <= applier->applied.index);
-    replace(&applier->durable, &write->op.position);
+    if (write->op.kind == STORE_INSTALL) {
+        ASSERT(applier->installing && applier->next != NULL);
+        applier->installing = false;
+        replace(&applier->applied, position);
+        applier->compacted = position->index;
+        state_take(applier->state, applier->next);
+        state_free(applier->next);
+        applier->next = NULL;
+    }
+    ASSERT(position->index <= applier->applied.index);
+    replace(&applier->durable, position);
 }
 
 /* --- compaction --- */
 
 #define FIRST_LIST_INDEX 1
-
-/* How many entries up to `upto` stay for followers that lag a little. */
-static uint32_t trailing_entries(const struct applier *applier, const struct entry_log *log,
-                                 uint64_t upto)
-{
-    uint32_t count = 0;
-    uint64_t bytes = 0;
-
-    while (count < applier->config.trailing_entries) {
-        const struct log_entry *entry = entry_log_get(log, upto - count);
-
-        if (entry == NULL || bytes + entry->block->len > LIMIT_LOG_TRAILING_BYTES) {
-            break;
-        }
-        bytes += entry->block->len;
-        count++;
-    }
-    return count;
-}
 
 /* Compact after enough entries or, if they are large, enough bytes: the log is held in memory. The
  * first list of members stays while there is nothing else: it shows a node that it is unborn, and
@@ -287,7 +233,8 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
                             bool is_disk_low, uint32_t *ret_trailing)
 {
     uint64_t upto = applier->durable.index;
-    uint32_t trailing;
+    uint32_t trailing = 0; /* for followers that lag a little */
+    uint64_t bytes = 0;    /* of these */
     uint32_t more = 0;
 
     if (applier->installing || upto <= FIRST_LIST_INDEX || upto <= applier->compacted ||
@@ -298,7 +245,15 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
     }
     ASSERT(upto <= applier->applied.index);
     applier->compacted = upto;
-    trailing = trailing_entries(applier, log, upto);
+    while (trailing < applier->config.trailing_entries) {
+        const struct log_entry *entry = entry_log_get(log, upto - trailing);
+
+        if (entry == NULL || bytes + entry->block->len > LIMIT_LOG_TRAILING_BYTES) {
+            break;
+        }
+        bytes += entry->block->len;
+        trailing++;
+    }
     /* Keep the entries that peers with a snapshot need, unless the log is too large. Keep the one
      * before, too: the core compares its term, and sends another snapshot if it is gone. */
     if (!is_disk_low && needed < upto && log->bytes < LIMIT_LOG_BYTES) {
@@ -328,16 +283,4 @@ void applier_install(struct applier *applier, struct store_position *position, s
     write->op.rows_stream = write->bytes.data + at;
     write->op.rows_stream_len = write->bytes.len - at;
     write_submit(write);
-}
-
-void applier_installed(struct applier *applier, const struct write *write)
-{
-    ASSERT(applier->installing && write_is_current(write) && applier->next != NULL);
-    applier->installing = false;
-    replace(&applier->applied, &write->op.position);
-    replace(&applier->durable, &write->op.position);
-    applier->compacted = write->op.position.index;
-    state_take(applier->state, applier->next);
-    state_free(applier->next);
-    applier->next = NULL;
 }

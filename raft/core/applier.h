@@ -3,12 +3,13 @@
  * a snapshot's state, and decides how much of the log may be cut.
  *
  * Rows are written after the log. The log has the same changes, so rows can wait. A commit of rows
- * alone would cost as much as one with new entries. The happy path: applier_command() leaves the
+ * alone would cost as much as one with new entries. The happy path: an applied command leaves its
  * changes here. Once they are rows_join_ms old, they are written right before the next entries, in
- * the same group commit (applier_join()). If no entries come before they are rows_hold_ms old, they
- * are written alone (rows_due). The rows of a bulk keep a disk busy for a while. They wait a
- * different time on each node, so that the other nodes form the majority that other commands need.
- * When enough of the state is durable, applier_compaction() says that the log may be cut.
+ * the same group commit (write_entries() in driver.c). If no entries come before they are
+ * rows_hold_ms old, they are written alone (rows_due). The rows of a bulk keep a disk busy for a
+ * while. They wait a different time on each node, so that the other nodes form the majority that
+ * other commands need. When enough of the state is durable, applier_compaction() says that the log
+ * may be cut.
  *
  * Failure modes: the process dies: held changes are applied again from the log. A state that
  * diverged, or a snapshot whose rows do not load: an error, and the owner ends the process.
@@ -34,6 +35,7 @@ struct applier_config {
     uint32_t rows_many_ms;     /* rows of a bulk wait this long; differs on each node */
 };
 
+/* Made by driver_start(), with the position that the state has the rows of. */
 struct applier {
     struct applier_config config;
     struct state *state;
@@ -51,21 +53,12 @@ struct applier {
     bool installing;
 };
 
-/* The state has the rows of this position already. */
-void applier_init(struct applier *applier, const struct applier_config *config, struct state *state,
-                  struct writes *writes, const struct clock *clock, struct timers *timers,
-                  const struct store_position *at);
 void applier_free(struct applier *applier);
 
 /* --- entries: each the one after the applied index --- */
 
 /* An entry that needs no action. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
-
-/* A command; returns what state_apply() does, or ERR_NEWER: this leafd does not know the command;
- * nothing changed, not even the applied index. */
-int applier_command(struct applier *applier, uint64_t index, uint64_t term,
-                    const struct entry_block *block, struct buf *result) MUST_CHECK;
 
 /* A configuration. 0, or ERR_CORRUPT: it does not decode. */
 int applier_configuration(struct applier *applier, uint64_t index, uint64_t term,
@@ -88,15 +81,13 @@ struct store_row *rows_of(const struct row_changes *changes);
 /* Entries were applied in this turn: their rows wait from now on. */
 void applier_hold(struct applier *applier);
 
-/* Entries are about to be written: rows that have waited long enough go with them. */
-void applier_join(struct applier *applier);
-
 /* Write the rows now, if there are any: the next write is not durable without them. more: that
  * write follows at once, for the same commit. Never from inside a call of the driver's observer or
  * of a listener of the state machine: an entry may be applied in part there. */
 void applier_write(struct applier *applier, bool more);
 
-/* Such a write came back: the state is durable up to there. */
+/* Such a write came back, or that of a snapshot, which is the state from now on: it is durable up
+ * to there. */
 void applier_written(struct applier *applier, const struct write *write);
 
 /* --- compaction --- */
@@ -114,8 +105,5 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
  * is applied until it is there. */
 void applier_install(struct applier *applier, struct store_position *position, struct buf *stream,
                      size_t at, struct state *state);
-
-/* The snapshot is on disk: it is the state from now on. */
-void applier_installed(struct applier *applier, const struct write *write);
 
 #endif

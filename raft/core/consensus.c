@@ -39,14 +39,6 @@ struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t 
     return consensus;
 }
 
-void consensus_free(struct consensus *consensus)
-{
-    if (consensus != NULL) {
-        raft_close(&consensus->raft, NULL);
-        free(consensus);
-    }
-}
-
 int consensus_metadata(const struct store_position *position,
                        struct raft_snapshot_metadata *ret_metadata)
 {
@@ -58,20 +50,6 @@ int consensus_metadata(const struct store_position *position,
 }
 
 /* --- steps --- */
-
-/* The campaign that a step has begun, and its vote requests, move to the next term. */
-static void campaign_later(struct raft *raft, struct raft_update *update)
-{
-    ASSERT(raft->voted_for == raft->id);
-    raft->current_term++;
-    for (unsigned i = 0; i < update->messages.n; i++) {
-        struct raft_message *message = &update->messages.batch[i];
-
-        if (message->type == RAFT_REQUEST_VOTE) {
-            message->request_vote.term = raft->current_term;
-        }
-    }
-}
 
 int consensus_step(struct consensus *consensus, struct raft_event *event, bool as_voter,
                    uint64_t no_vote, struct raft_update *ret_update)
@@ -114,29 +92,18 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, bool a
     }
     if (raft->state == RAFT_CANDIDATE && !raft->candidate_state.in_pre_vote &&
         raft->current_term > term && raft->current_term <= no_vote) {
-        campaign_later(raft, ret_update);
+        /* The campaign that the step has begun, and its vote requests, move to the next term. */
+        ASSERT(raft->voted_for == raft->id);
+        raft->current_term++;
+        for (unsigned i = 0; i < ret_update->messages.n; i++) {
+            struct raft_message *message = &ret_update->messages.batch[i];
+
+            if (message->type == RAFT_REQUEST_VOTE) {
+                message->request_vote.term = raft->current_term;
+            }
+        }
     }
     return 0;
-}
-
-bool consensus_may_begin_alone(const struct consensus *consensus, bool stored)
-{
-    return consensus->raft.state == RAFT_FOLLOWER && stored &&
-           guard_sole_voter(&consensus->configuration, consensus->raft.id);
-}
-
-void consensus_begin_alone(struct consensus *consensus)
-{
-    ASSERT(consensus->raft.state == RAFT_FOLLOWER);
-    consensus->raft.current_term++;
-    consensus->raft.voted_for = consensus->raft.id;
-}
-
-void consensus_wait_anew(struct consensus *consensus)
-{
-    if (consensus->raft.state == RAFT_FOLLOWER) {
-        consensus->raft.election_timer_start = clock_now_ms(consensus->clock);
-    }
 }
 
 bool consensus_drops(const struct consensus *consensus, const struct raft_message *message)
@@ -162,10 +129,15 @@ unsigned guard_split(const struct raft_entry *entries, unsigned from, unsigned n
     return end - from;
 }
 
-void guard_stale_result(struct raft_message *out, bool stale)
+void guard_result(struct raft_message *out, bool stale, raft_term own_term)
 {
-    if (stale && out->type == RAFT_APPEND_ENTRIES_RESULT) {
+    struct raft_request_vote_result *vote = &out->request_vote_result;
+
+    if (out->type == RAFT_APPEND_ENTRIES_RESULT && stale) {
         out->append_entries_result.last_log_index = 0;
+    } else if (out->type == RAFT_REQUEST_VOTE_RESULT && vote->pre_vote && !vote->vote_granted &&
+               own_term > vote->term) {
+        vote->term = own_term;
     }
 }
 
@@ -231,16 +203,6 @@ bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index
     return true;
 }
 
-void guard_pre_vote_refusal(struct raft_message *out, raft_term own_term)
-{
-    struct raft_request_vote_result *result = &out->request_vote_result;
-
-    if (out->type == RAFT_REQUEST_VOTE_RESULT && result->pre_vote && !result->vote_granted &&
-        own_term > result->term) {
-        result->term = own_term;
-    }
-}
-
 raft_time guard_timer(raft_time timeout, raft_time now)
 {
     return timeout > now ? timeout : now + 1;
@@ -258,10 +220,8 @@ bool guard_own_term_applied(raft_term applied_term, raft_term own_term)
 
 bool guard_sole_voter(const struct configuration *configuration, raft_id self)
 {
-    unsigned voters = configuration_voters(configuration);
-    bool self_votes = configuration_role(configuration, self) == ROLE_VOTER;
-
-    return voters == 1 && self_votes;
+    return configuration_voters(configuration) == 1 &&
+           configuration_role(configuration, self) == ROLE_VOTER;
 }
 
 /* --- leader_watch --- */

@@ -36,10 +36,9 @@ struct consensus {
     unsigned drawn_timeout_ms; /* was the core's timeout before that; 0: it still is */
 };
 
-/* The address and the clock are borrowed. */
+/* The address and the clock are borrowed. Its owner ends it: raft_close(), free(). */
 struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t heartbeat_ms,
                                 uint32_t election_ms, uint64_t seed, const struct clock *clock);
-void consensus_free(struct consensus *consensus);
 
 /* Describe the state at a position to the library, which takes the configuration over. 0 or
  * ERR_CORRUPT. */
@@ -54,19 +53,6 @@ int consensus_metadata(const struct store_position *position,
  */
 int consensus_step(struct consensus *consensus, struct raft_event *event, bool as_voter,
                    uint64_t no_vote, struct raft_update *ret_update);
-
-/*
- * G14, as G11: a follower that has become the sole voter leads when its timer fires, or when it is
- * asked to take over. It would lead the same term that another node led before, and it may lack
- * that node's entries after the change to a sole voter. True if it must first begin a new term with
- * its own vote, both written to disk. stored: its whole log is on disk, and no snapshot is on its
- * way there (else the core waits).
- */
-bool consensus_may_begin_alone(const struct consensus *consensus, bool stored);
-void consensus_begin_alone(struct consensus *consensus);
-
-/* Restart a follower's wait for a leader, as if it had just heard from one. */
-void consensus_wait_anew(struct consensus *consensus);
 
 /* G3, G9: must a message be dropped, since it would do harm in this state? */
 bool consensus_drops(const struct consensus *consensus, const struct raft_message *message);
@@ -91,10 +77,12 @@ unsigned guard_split(const struct raft_entry *entries, unsigned from, unsigned n
 
 /*
  * G2: the reply to a message of an old term carries an uninitialised last_log_index and may look
- * like a success. Call on each outgoing message of the step; stale: the received message's term was
- * below its own term before the step.
+ * like a success. stale: the received message's term was below its own term before the step.
+ * G7: the refusal of a pre-vote carries the request's term and hides the higher own one, so that a
+ * long log with a low term and a short log with a high term wait for each other. Put its own term
+ * in. Call on each outgoing message of the step.
  */
-void guard_stale_result(struct raft_message *out, bool stale);
+void guard_result(struct raft_message *out, bool stale, raft_term own_term);
 
 /*
  * G3: a late rejection moves next_index below match_index. True when a leader must drop this append
@@ -134,11 +122,6 @@ bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned electio
  */
 bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index,
                                 raft_term before_term, raft_index last_index, raft_term last_term);
-
-/* G7: the refusal of a pre-vote carries the request's term and hides the higher own one, so that a
- * long log with a low term and a short log with a high term wait for each other. Put its own term
- * in. */
-void guard_pre_vote_refusal(struct raft_message *out, raft_term own_term);
 
 /* G8: a leader's timer can be due in the past for ever. The time to arm: never before now + 1. */
 raft_time guard_timer(raft_time timeout, raft_time now);

@@ -94,11 +94,16 @@ static void *driver_gather(struct raft_entry *entries, unsigned n)
 
 static void write_entries(struct driver *driver, const struct raft_update *update)
 {
+    struct applier *applier = &driver->applier;
     uint64_t index = update->entries.index;
     unsigned n = update->entries.n;
     struct write *write;
 
-    applier_join(&driver->applier);
+    /* Rows that have waited long enough go with them. */
+    if (applier->rows_since_ms != UINT64_MAX && !applier->rows_many &&
+        clock_now_ms(driver->clock) >= applier->rows_since_ms + applier->config.rows_join_ms) {
+        applier_write(applier, true);
+    }
     peer_memory_join(&driver->peers);
     write = writes_new(&driver->writes, STORE_APPEND);
     ASSERT(n > 0 && index > driver->commit);
@@ -142,7 +147,8 @@ static void install(struct driver *driver, struct raft_update *update)
     raft_free(update->snapshot.chunk.base);
     entry_log_clear(&driver->log, metadata->index + 1);
     applier_install(&driver->applier, &position, stream, (size_t)(rows.data - stream->data),
-                    trial_take(&driver->trial));
+                    driver->trial.state);
+    driver->trial.state = NULL;
 }
 
 static void send_messages(struct driver *driver, const struct raft_update *update, bool stale)
@@ -154,8 +160,7 @@ static void send_messages(struct driver *driver, const struct raft_update *updat
         if (message->server_id == 0) {
             continue; /* an acknowledgement for a leader that was forgotten meanwhile (G6, G13) */
         }
-        guard_stale_result(message, stale);
-        guard_pre_vote_refusal(message, driver_term(driver));
+        guard_result(message, stale, driver_term(driver));
         if (message->type == RAFT_APPEND_ENTRIES) {
             appends_send(&driver->appends, message);
         } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
@@ -175,10 +180,18 @@ static void arm_timer(struct driver *driver)
               guard_timer(raft_timeout(raft_of(driver)), clock_now_ms(driver->clock))); /* G8 */
 }
 
+/* Until it is written, messages wait for it (outbox). */
 static void write_vote(struct driver *driver)
 {
+    struct write *write;
+
     peer_memory_join(&driver->peers);
-    outbox_vote(&driver->outbox, driver_term(driver), raft_voted_for(raft_of(driver)));
+    write = writes_new(&driver->writes, STORE_HARD_STATE);
+    write->op.term = driver_term(driver);
+    write->op.vote = raft_voted_for(raft_of(driver));
+    ASSERT(write->op.term > 0);
+    driver->outbox.awaited = write;
+    write_submit(write);
 }
 
 static void apply_update(struct driver *driver, struct raft_update *update, bool stale)
@@ -241,26 +254,11 @@ static void note_role(struct driver *driver)
     driver->observer->role_changed(driver->observer);
 }
 
-static void note_change(struct driver *driver)
-{
-    uint64_t applied = driver_applied_change(driver);
-    uint64_t pending = driver_pending_change(driver);
-
-    if (applied != driver->seen_applied_change || pending != driver->seen_pending_change) {
-        driver->seen_applied_change = applied;
-        driver->seen_pending_change = pending;
-        driver->observer->configured(driver->observer);
-    }
-}
-
 /* Give the core one event and carry out its update. SUBMIT and TRANSFER return the core's error (>
  * 0) and change nothing; for any other event an error fails the driver: errors that a peer may
- * cause were refused before. */
-static int step_as(struct driver *driver, struct raft_event *event, bool as_voter)
+ * cause were refused before. as_voter: see consensus_step(). */
+static int driver_step(struct driver *driver, struct raft_event *event, bool as_voter)
 {
-    uint64_t term = driver_term(driver);
-    bool stale = event->type == RAFT_RECEIVE && message_is_of_leader(event->receive.message) &&
-                 message_term(event->receive.message) < term;
     static const char *const names[] = {
         [RAFT_START] = "the start",
         [RAFT_RECEIVE] = "a message",
@@ -273,9 +271,15 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     };
     struct raft_update update;
     char text[160];
+    bool stale;
     int rv;
 
-    ASSERT(!driver->failed && !driver->stepping);
+    if (driver->failed) {
+        return RAFT_SHUTDOWN;
+    }
+    ASSERT(!driver->stepping);
+    stale = event->type == RAFT_RECEIVE && message_is_of_leader(event->receive.message) &&
+            message_term(event->receive.message) < driver_term(driver);
     driver->stepping = true;
     rv = consensus_step(driver->consensus, event, as_voter, driver->vote_floor.known, &update);
     if (rv == 0) {
@@ -284,7 +288,12 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     driver->stepping = false;
     if (rv == 0) {
         note_role(driver);
-        note_change(driver);
+        if (driver_applied_change(driver) != driver->seen_applied_change ||
+            driver_pending_change(driver) != driver->seen_pending_change) {
+            driver->seen_applied_change = driver_applied_change(driver);
+            driver->seen_pending_change = driver_pending_change(driver);
+            driver->observer->configured(driver->observer);
+        }
     } else if (event->type != RAFT_SUBMIT && event->type != RAFT_TRANSFER) {
         snprintf(text, sizeof text, "the consensus core refused %s: %s (%d)", names[event->type],
                  raft_strerror(rv), rv);
@@ -293,16 +302,16 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     return rv;
 }
 
-static int driver_step(struct driver *driver, struct raft_event *event)
-{
-    return driver->failed ? RAFT_SHUTDOWN : step_as(driver, event, false);
-}
-
+/* G14, as G11: a follower that has become the sole voter leads when its timer fires, or when it is
+ * asked to take over. It would lead the same term that another node led before, and it may lack
+ * that node's entries after the change to a sole voter. True if it must first begin a new term with
+ * its own vote, both written to disk. (While its log or a snapshot is on its way to the disk, the
+ * core waits.) */
 static bool may_begin_alone(const struct driver *driver)
 {
-    return consensus_may_begin_alone(driver->consensus,
-                                     !driver->applier.installing &&
-                                         driver->persisted == entry_log_last(&driver->log));
+    return driver_state(driver) == DRIVER_FOLLOWER && !driver->applier.installing &&
+           driver->persisted == entry_log_last(&driver->log) &&
+           guard_sole_voter(driver_configuration(driver), driver->config.node_id);
 }
 
 /* --- timers --- */
@@ -326,10 +335,11 @@ static void on_timeout(struct timer *timer, uint64_t now_ms)
         timer_arm(driver->timers, timer, now_ms + driver->config.election_ms);
     } else {
         if (may_begin_alone(driver)) { /* G14 */
-            consensus_begin_alone(driver->consensus);
+            raft_of(driver)->current_term++;
+            raft_of(driver)->voted_for = driver->config.node_id;
             write_vote(driver);
         }
-        (void)driver_step(driver, &event);
+        (void)driver_step(driver, &event, false);
     }
     /* G6: a timeout of silence makes a voter a candidate. A node that does not stand for election,
      * as it has no vote or is held, then follows no leader either. */
@@ -374,20 +384,6 @@ static void note_acknowledged(struct driver *driver, uint64_t peer)
 
 /* --- start and end --- */
 
-/* The configurations of the log must decode: the core trusts them, and would free refused entries
- * that it does not own here. */
-static bool changes_decode(const struct store_loaded *loaded)
-{
-    for (size_t i = 0; i < loaded->entry_count; i++) {
-        const struct store_entry *entry = &loaded->entries[i];
-
-        if (entry->type == RAFT_CHANGE && configuration_check(entry->data, entry->len) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Copy the loaded log into the cache (write 0: on disk already) and into entries for the core. */
 static struct raft_entry *copy_log(struct driver *driver, const struct store_loaded *loaded)
 {
@@ -416,7 +412,8 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
     struct prng prng;
 
     prng_seed(&prng, config->seed);
-    writes_init(&driver->writes, disk);
+    driver->writes = (struct writes){.disk = disk};
+    STAILQ_INIT(&driver->writes.back);
     driver->outbox = (struct outbox){
         .writes = &driver->writes, .net = driver->net, .term = loaded->term, .vote = loaded->vote};
     driver->appends = (struct appends){.log = &driver->log, .outbox = &driver->outbox};
@@ -430,15 +427,24 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
         .in_bytes_max = config->state_bytes > 0 && config->state_bytes < LIMIT_SNAPSHOT_BYTES
                             ? config->state_bytes
                             : LIMIT_SNAPSHOT_BYTES};
-    entry_log_init(&driver->log, loaded->first_index);
-    applier_init(&driver->applier, &config->applier, state, &driver->writes, driver->clock,
-                 driver->timers, &loaded->position);
+    ASSERT(loaded->first_index >= 1);
+    driver->log = (struct entry_log){.first = loaded->first_index};
+    ASSERT(config->applier.rows_join_ms <= config->applier.rows_hold_ms);
+    driver->applier = (struct applier){.config = config->applier,
+                                       .state = state,
+                                       .writes = &driver->writes,
+                                       .clock = driver->clock,
+                                       .timers = driver->timers,
+                                       .rows_since_ms = UINT64_MAX,
+                                       .compacted = loaded->position.index};
+    store_position_copy(&driver->applier.applied, &loaded->position);
+    store_position_copy(&driver->applier.durable, &loaded->position);
     timer_init(&driver->applier.rows_due, on_rows_due);
     timer_init(&driver->timer, on_timeout);
     driver->commit = loaded->position.index;
     driver->witness =
         (struct witness){&driver->log, &driver->applier, &driver->commit, config->node_id};
-    driver->start = (struct peer_durable){.incarnation = config->incarnation,
+    driver->start = (struct wire_durable){.incarnation = config->incarnation,
                                           .term = loaded->term,
                                           .vote = loaded->vote,
                                           .index = loaded->position.index,
@@ -447,7 +453,7 @@ static void init_parts(struct driver *driver, struct disk *disk, struct state *s
         driver->start.index = loaded->first_index + loaded->entry_count - 1;
         driver->start.last_term = loaded->entries[loaded->entry_count - 1].term;
     }
-    vote_floor_own(&driver->vote_floor, &driver->start);
+    driver->vote_floor.own = vote_floor_met(&driver->vote_floor, &driver->start);
 }
 
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
@@ -468,8 +474,14 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     if (rv == 0) {
         rv = incarnations_load(&driver->incarnations, had->data, had->len);
     }
-    if (rv == 0 && !changes_decode(loaded)) {
-        rv = ERR_CORRUPT;
+    /* The configurations of the log must decode: the core trusts them, and would free refused
+     * entries that it does not own here. */
+    for (size_t i = 0; i < loaded->entry_count && rv == 0; i++) {
+        const struct store_entry *entry = &loaded->entries[i];
+
+        if (entry->type == RAFT_CHANGE && configuration_check(entry->data, entry->len) != 0) {
+            rv = ERR_CORRUPT;
+        }
     }
     if (rv == 0 && loaded->position.index > 0) {
         rv = consensus_metadata(&driver->applier.applied, &metadata);
@@ -488,7 +500,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     event.start.entries = copy_log(driver, loaded);
     event.start.n_entries = (unsigned)loaded->entry_count;
     driver->persisted = entry_log_last(&driver->log);
-    (void)driver_step(driver, &event);
+    (void)driver_step(driver, &event, false);
     free(event.start.entries);
     return driver->failed ? ERR_CORRUPT : 0;
 }
@@ -530,32 +542,16 @@ void driver_close(struct driver *driver)
     applier_free(&driver->applier);
     snapshot_drop_in(&driver->transfers);
     trial_drop(&driver->trial);
-    consensus_free(driver->consensus);
-    driver->consensus = NULL;
+    if (driver->consensus != NULL) {
+        raft_close(raft_of(driver), NULL);
+        free(driver->consensus);
+        driver->consensus = NULL;
+    }
     entry_log_free(&driver->log);
     forget_foreseen(driver);
 }
 
 /* --- submit --- */
-
-/* Would the log have too much uncommitted data with these commands added? */
-static bool too_much_uncommitted(const struct driver *driver, const struct driver_command *commands,
-                                 unsigned n)
-{
-    uint64_t last = entry_log_last(&driver->log);
-    uint64_t bytes = 0;
-
-    if (last - driver->commit + n > LIMIT_UNCOMMITTED_ENTRIES) {
-        return true;
-    }
-    for (uint64_t i = driver->commit + 1; i <= last; i++) {
-        bytes += entry_log_get(&driver->log, i)->block->len;
-    }
-    for (unsigned i = 0; i < n; i++) {
-        bytes += commands[i].len;
-    }
-    return bytes > LIMIT_UNCOMMITTED_BYTES;
-}
 
 /* Append entries, whose data is copied. */
 static int submit(struct driver *driver, struct raft_entry *entries, unsigned n)
@@ -566,7 +562,7 @@ static int submit(struct driver *driver, struct raft_entry *entries, unsigned n)
     ASSERT(driver_is_leader(driver));
     event.submit.entries = entries;
     event.submit.n = n;
-    if (driver_step(driver, &event) != 0) {
+    if (driver_step(driver, &event, false) != 0) {
         raft_free(batch);
         return ERR_NOT_LEADER; /* a transfer is under way */
     }
@@ -577,12 +573,23 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
                   uint64_t *ret_first, uint64_t *ret_term)
 {
     struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
+    uint64_t last = entry_log_last(&driver->log);
+    uint64_t bytes = 0; /* that would be uncommitted */
 
     ASSERT(n >= 1 && n <= LIMIT_ENTRIES_PER_FRAME);
     if (driver->failed || !driver_is_leader(driver)) {
         return ERR_NOT_LEADER;
     }
-    if (too_much_uncommitted(driver, commands, n)) {
+    if (last - driver->commit + n > LIMIT_UNCOMMITTED_ENTRIES) {
+        return ERR_OVERLOADED;
+    }
+    for (uint64_t i = driver->commit + 1; i <= last; i++) {
+        bytes += entry_log_get(&driver->log, i)->block->len;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        bytes += commands[i].len;
+    }
+    if (bytes > LIMIT_UNCOMMITTED_BYTES) {
         return ERR_OVERLOADED;
     }
     *ret_term = driver_term(driver);
@@ -598,50 +605,42 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
 
 /* --- messages --- */
 
-static void step_vote_request(struct driver *driver, struct raft_event *event)
-{
-    struct raft *raft = raft_of(driver);
-    bool as_voter = guard_vote_as_voter(event->receive.message, (int)raft_state(raft),
-                                        raft_role(raft), raft_last_index(raft));
-    uint64_t pending = driver_pending_change(driver);
-    uint64_t self = driver->config.node_id;
-    uint64_t last = entry_log_last(&driver->log);
-    struct configuration before;
-
-    /* Does an uncommitted change take this voter's vote away? */
-    applier_configured(&driver->applier, &before);
-    if (as_voter && pending > driver->commit &&
-        configuration_role(driver_configuration(driver), self) != ROLE_VOTER &&
-        configuration_role(&before, self) == ROLE_VOTER) {
-        (void)guard_vote_before_demotion(event->receive.message, pending - 1,
-                                         witness_term_at(&driver->witness, pending - 1), last,
-                                         witness_term_at(&driver->witness, last));
-    }
-    leader_watch_forget_silent(driver->consensus);
-    (void)step_as(driver, event, as_voter);
-}
-
 /* Give the core a message, with the guards for incoming ones that need its state. Its owned parts
  * are consumed. */
 static void step_message(struct driver *driver, struct raft_message *message)
 {
     struct raft_event event = event_of(RAFT_RECEIVE);
+    struct raft *raft = raft_of(driver);
+    uint64_t pending = driver_pending_change(driver);
+    uint64_t last = entry_log_last(&driver->log);
+    uint64_t self = driver->config.node_id;
+    struct configuration before;
+    bool as_voter = false;
 
     ASSERT(!driver->failed);
     event.receive.message = message;
     if (consensus_drops(driver->consensus, message) ||
-        vote_floor_drops(&driver->vote_floor, message)) {
+        vote_floor_drops(&driver->vote_floor, message) ||
+        (message->type == RAFT_TIMEOUT_NOW &&
+         /* G14: its timer fires soon, and no other node can be elected meanwhile */
+         (may_begin_alone(driver) || driver->held || driver->halted))) {
         return;
     }
     if (message->type == RAFT_REQUEST_VOTE) {
-        step_vote_request(driver, &event);
-        return;
+        as_voter = guard_vote_as_voter(message, (int)raft_state(raft), raft_role(raft),
+                                       raft_last_index(raft));
+        /* Does an uncommitted change take this voter's vote away? */
+        applier_configured(&driver->applier, &before);
+        if (as_voter && pending > driver->commit &&
+            configuration_role(driver_configuration(driver), self) != ROLE_VOTER &&
+            configuration_role(&before, self) == ROLE_VOTER) {
+            (void)guard_vote_before_demotion(message, pending - 1,
+                                             witness_term_at(&driver->witness, pending - 1), last,
+                                             witness_term_at(&driver->witness, last));
+        }
+        leader_watch_forget_silent(driver->consensus);
     }
-    if (message->type == RAFT_TIMEOUT_NOW &&
-        (may_begin_alone(driver) || driver->held || driver->halted)) {
-        return; /* G14: its timer fires soon, and no other node can be elected meanwhile */
-    }
-    (void)driver_step(driver, &event);
+    (void)driver_step(driver, &event, as_voter);
 }
 
 static const char *driver_address_of(const struct driver *driver, uint64_t id)
@@ -696,17 +695,6 @@ void driver_halt(struct driver *driver)
     ASSERT(!driver->failed && !driver->halted);
     driver->halted = true;
     driver->apply_until = driver->applier.applied.index;
-}
-
-void driver_apply_until(struct driver *driver, uint64_t index)
-{
-    ASSERT(driver->halted && index >= driver->apply_until);
-    driver->apply_until = index;
-}
-
-void driver_resume(struct driver *driver)
-{
-    driver->halted = false;
 }
 
 void driver_end_diverged(struct driver *driver, const char *text)
@@ -781,22 +769,30 @@ static bool receive_append(struct driver *driver, struct raft_message *message)
     return true;
 }
 
-/* False: as of receive_append(). */
+/* The head of a snapshot: its configuration is taken over. False: as of receive_append(). */
 static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
                          struct raft_message *message)
 {
-    const struct snapshot_in *in = &driver->transfers.in;
+    struct snapshot_in *in = &driver->transfers.in;
     /* Is a whole snapshot here already, from this leader, in its term? */
     bool has_whole =
         in->whole && in->from == from && message_term(message) == message_term(&in->message);
-    bool is_ignored =
-        driver->applier.installing || has_whole || snapshot_is_older(&driver->transfers, message);
+    /* Is it of an older leader than the one whose snapshot is coming? */
+    bool is_older = in->active && message_term(message) < message_term(&in->message);
+    bool is_ignored = driver->applier.installing || has_whole || is_older;
 
+    ASSERT(message->type == RAFT_INSTALL_SNAPSHOT);
     if (is_ignored || !agrees(driver, from, message)) {
         message_release(message);
         return is_ignored;
     }
-    snapshot_receive_head(&driver->transfers, from, transfer, message);
+    snapshot_drop_in(&driver->transfers);
+    driver->transfers.busy = true;
+    in->active = true;
+    in->from = from;
+    in->transfer = transfer;
+    in->progress_ms = clock_now_ms(driver->clock);
+    in->message = *message;
     trial_begin(&driver->trial, driver->applier.state->machine->ops,
                 state_levels(driver->applier.state), driver->config.state_bytes);
     return true;
@@ -862,6 +858,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
     struct raft_message message;
     uint64_t transfer;
     bool agreed = true;
+    bool shows_term;
 
     memset(&message, 0, sizeof message);
     if (message_decode(payload, len, &message, &transfer) != 0) {
@@ -875,8 +872,12 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
         message_release(&message);
         return false;
     }
-    shown.term = message_senders_term(&message);
     result = &message.request_vote_result;
+    /* The term of a pre-vote has not begun on any node. */
+    shows_term = message.type != RAFT_TIMEOUT_NOW &&
+                 !(message.type == RAFT_REQUEST_VOTE && message.request_vote.pre_vote) &&
+                 !(message.type == RAFT_REQUEST_VOTE_RESULT && result->pre_vote);
+    shown.term = shows_term ? message_term(&message) : 0;
     if (message.type == RAFT_REQUEST_VOTE_RESULT && result->vote_granted && !result->pre_vote) {
         shown.vote_term = result->term;
         shown.vote = driver->config.node_id;
@@ -896,33 +897,6 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
         break;
     }
     return agreed;
-}
-
-/* Give the core the head of a snapshot whose rows are here. False: it is not believed. */
-static bool deliver_head(struct driver *driver, uint64_t from, struct raft_message *message)
-{
-    struct raft_install_snapshot *args = &message->install_snapshot;
-
-    ASSERT(message->type == RAFT_INSTALL_SNAPSHOT);
-    ASSERT(!driver->applier.installing); /* then no head is received (receive_head()) */
-    /* Checked when the head came, but since then this node may have learnt more, or been
-     * elected. */
-    if (!trust_message(&driver->trust, from, message)) {
-        message_release(message);
-        return false;
-    }
-    if (!agrees(driver, from, message)) {
-        message_release(message);
-        return false;
-    }
-    message->server_id = from;
-    message->server_address = driver_address_of(driver, from);
-    args->data.base = raft_malloc(1); /* a handle: the core only returns it */
-    args->data.len = 1;
-    ASSERT(args->data.base != NULL);
-    note_leader(driver, from, args->term);
-    step_message(driver, message);
-    return true;
 }
 
 /* Nothing was written: log and state are unchanged. */
@@ -947,18 +921,32 @@ static void fail_level(struct driver *driver, uint64_t from, uint64_t index)
 static bool deliver_snapshot(struct driver *driver, uint64_t from)
 {
     struct snapshot_rows rows = snapshot_rows(&driver->transfers);
-    const struct raft_install_snapshot *args = &driver->transfers.in.message.install_snapshot;
+    struct snapshot_in *in = &driver->transfers.in;
+    struct raft_message message = in->message; /* with its configuration */
+    struct raft_install_snapshot *args = &message.install_snapshot;
     uint64_t index = args->last_index;
-    struct raft_message message;
     bool fits;
     bool believed = true;
     int rv = trial_end(&driver->trial, rows.digest, index, &fits);
 
     if (rv == 0) {
-        ASSERT(driver->transfers.in.active);
-        message = driver->transfers.in.message; /* with its configuration */
-        driver->transfers.in.active = false;
-        believed = deliver_head(driver, from, &message);
+        ASSERT(in->active && message.type == RAFT_INSTALL_SNAPSHOT);
+        ASSERT(!driver->applier.installing); /* then no head is received (receive_head()) */
+        in->active = false;
+        /* Checked when the head came, but since then this node may have learnt more, or been
+         * elected. */
+        believed = trust_message(&driver->trust, from, &message) && agrees(driver, from, &message);
+        if (believed) {
+            message.server_id = from;
+            message.server_address = driver_address_of(driver, from);
+            args->data.base = raft_malloc(1); /* a handle: the core only returns it */
+            args->data.len = 1;
+            ASSERT(args->data.base != NULL);
+            note_leader(driver, from, args->term);
+            step_message(driver, &message);
+        } else {
+            message_release(&message);
+        }
     } else if (rv == ERR_NEWER) {
         /* Only the leader of this node's term may end this node. */
         if (driver_leader(driver) == from && args->term == driver_term(driver)) {
@@ -1002,61 +990,39 @@ static bool try_rows(struct driver *driver)
     return !in->whole || deliver_snapshot(driver, in->from);
 }
 
-static bool receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
-{
-    uint64_t before = driver->transfers.in.stream.len;
-
-    if (!snapshot_receive_chunk(&driver->transfers, from, payload, len)) {
-        return false;
-    }
-    return driver->transfers.in.stream.len == before || driver->trying || try_rows(driver);
-}
-
-static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
-{
-    struct wire_resign resign;
-
-    if (wire_resign_decode(payload, len, &resign) != 0 ||
-        !trust_term(&driver->trust, from, "resigned_term", resign.term)) {
-        return false;
-    }
-    if (leader_watch_resigned(driver->consensus, from, resign.term)) {
-        arm_timer(driver);
-    }
-    return true;
-}
-
 /* A peer's report of its disk. */
 static bool receive_durable(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
     const struct peer_seen *seen = rollback_find(&driver->peers.seen, from);
     struct peer_seen shown = {.id = from};
-    struct wire_durable wire;
-    const struct peer_durable *now = &wire.now;
+    struct wire_durable now;
 
-    if (wire_durable_decode(payload, len, &wire) != 0 ||
-        !trust_term(&driver->trust, from, "durable_term", now->term) ||
-        !trust_index(&driver->trust, from, "durable_index", now->index)) {
+    if (wire_durable_decode(payload, len, &now) != 0 ||
+        !trust_term(&driver->trust, from, "durable_term", now.term) ||
+        !trust_index(&driver->trust, from, "durable_index", now.index)) {
         return false;
     }
-    if (seen == NULL || seen->incarnation != now->incarnation) {
+    if (seen == NULL || seen->incarnation != now.incarnation) {
         return true; /* of an older connection and another start: ignored */
     }
-    shown.term = shown.vote_term = now->term;
-    shown.vote = now->vote;
+    shown.term = shown.vote_term = now.term;
+    shown.vote = now.vote;
     /* An entry of an older term may be cut by the leader of this one. */
-    if (now->last_term == now->term) {
-        shown.tail = (struct peer_tail){now->term, now->index, now->last_term};
+    if (now.last_term == now.term) {
+        shown.tail = (struct peer_tail){now.term, now.index, now.last_term};
     }
     rollback_note(&driver->peers.seen, &shown);
-    note_committed(driver, from, now->index, now->last_term);
+    note_committed(driver, from, now.index, now.last_term);
     return true;
 }
 
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len)
 {
+    const struct buf *stream = &driver->transfers.in.stream;
+    size_t before = stream->len;
+    struct wire_resign resign;
     bool believed = false;
 
     if (driver->failed) {
@@ -1067,13 +1033,18 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
         believed = receive_message(driver, from, payload, len);
         break;
     case FRAME_SNAPSHOT_CHUNK:
-        believed = receive_chunk(driver, from, payload, len);
+        believed = snapshot_receive_chunk(&driver->transfers, from, payload, len) &&
+                   (stream->len == before || driver->trying || try_rows(driver));
         break;
     case FRAME_SNAPSHOT_ACK:
         believed = snapshot_receive_ack(&driver->transfers, from, payload, len);
         break;
     case FRAME_RESIGN:
-        believed = receive_resign(driver, from, payload, len);
+        believed = wire_resign_decode(payload, len, &resign) == 0 &&
+                   trust_term(&driver->trust, from, "resigned_term", resign.term);
+        if (believed && leader_watch_resigned(driver->consensus, from, resign.term)) {
+            arm_timer(driver);
+        }
         break;
     case FRAME_DURABLE:
         believed = receive_durable(driver, from, payload, len);
@@ -1087,13 +1058,6 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
     return believed;
 }
 
-void driver_link_changed(struct driver *driver, uint64_t peer, bool up)
-{
-    if (!up) {
-        snapshot_end_transfer(&driver->transfers, peer);
-    }
-}
-
 void driver_peer_refused(struct driver *driver, uint64_t peer)
 {
     if (!driver->failed && leader_watch_refused(driver->consensus, peer)) {
@@ -1103,50 +1067,28 @@ void driver_peer_refused(struct driver *driver, uint64_t peer)
 
 /* --- finished disk operations --- */
 
-static void entries_written(struct driver *driver, const struct write *write)
-{
-    struct raft_event event = event_of(RAFT_PERSISTED_ENTRIES);
-    uint64_t highest = 0;
-
-    if (write_is_current(write)) {
-        highest = entry_log_persisted(&driver->log, write->op.index, write->op.entry_count,
-                                      write->number);
-    }
-    ASSERT(highest <= entry_log_last(&driver->log));
-    if (highest > driver->persisted) {
-        driver->persisted = highest;
-        event.persisted_entries.index = highest;
-        (void)driver_step(driver, &event);
-    }
-}
-
-/* Peers that get a snapshot from this leader need the entries above this index. */
-static uint64_t needed_by_peers(struct driver *driver)
-{
-    uint64_t match;
-
-    if (!driver_is_leader(driver)) {
-        return UINT64_MAX;
-    }
-    MEMBER_FOREACH (member, driver_configuration(driver)) {
-        if (driver_match(driver, member->id, &match)) {
-            snapshot_reached(&driver->transfers, member->id, match,
-                             match >= driver->applier.durable.index);
-        }
-    }
-    return snapshot_needed_index(&driver->transfers);
-}
-
 /* The state on disk replaces all entries up to its index: cut them from the log, except a tail that
  * saves slow followers a whole snapshot. */
 static void maybe_compact(struct driver *driver)
 {
     struct raft_event event = event_of(RAFT_SNAPSHOT);
+    uint64_t needed = UINT64_MAX; /* by peers that get a snapshot from this leader: entries above */
     uint32_t trailing = 0;
-    uint64_t upto = applier_compaction(&driver->applier, &driver->log, needed_by_peers(driver),
-                                       driver_disk_is_low(driver), &trailing);
     struct write *write;
+    uint64_t match;
+    uint64_t upto;
 
+    if (driver_is_leader(driver)) {
+        MEMBER_FOREACH (member, driver_configuration(driver)) {
+            if (driver_match(driver, member->id, &match)) {
+                snapshot_reached(&driver->transfers, member->id, match,
+                                 match >= driver->applier.durable.index);
+            }
+        }
+        needed = snapshot_needed_index(&driver->transfers);
+    }
+    upto = applier_compaction(&driver->applier, &driver->log, needed, driver_disk_is_low(driver),
+                              &trailing);
     if (upto == 0) {
         return;
     }
@@ -1155,7 +1097,7 @@ static void maybe_compact(struct driver *driver)
         fail(driver, ERR_CORRUPT, "the applied configuration does not decode");
         return;
     }
-    if (driver_step(driver, &event) != 0 || upto <= trailing) {
+    if (driver_step(driver, &event, false) != 0 || upto <= trailing) {
         return;
     }
     entry_log_drop_prefix(&driver->log, upto - trailing);
@@ -1173,7 +1115,7 @@ static void snapshot_written(struct driver *driver, const struct write *write)
 
     driver->persisted = index;
     driver->commit = index > driver->commit ? index : driver->commit;
-    applier_installed(&driver->applier, write);
+    applier_written(&driver->applier, write);
     if (consensus_metadata(&write->op.position, &event.persisted_snapshot.metadata) != 0) {
         fail(driver, ERR_CORRUPT, "the configuration of an installed snapshot does not decode");
         return;
@@ -1181,19 +1123,39 @@ static void snapshot_written(struct driver *driver, const struct write *write)
     ASSERT(driver->applier.applied.index == index && driver->log.first == index + 1);
     driver->halted = false; /* for a state that was replaced */
     event.persisted_snapshot.last = true;
-    (void)driver_step(driver, &event);
+    (void)driver_step(driver, &event, false);
     driver->counts.installs++;
     driver->observer->installed(driver->observer, index);
 }
 
 static void take_write(struct driver *driver, const struct write *write)
 {
+    struct raft_event event = event_of(RAFT_PERSISTED_ENTRIES);
+    struct outbox *outbox = &driver->outbox;
+    struct held_frame *frame;
+    uint64_t highest = 0;
+
     switch (write->op.kind) {
     case STORE_HARD_STATE:
-        outbox_written(&driver->outbox, write);
+        ASSERT(outbox->awaited != NULL && write->number <= outbox->awaited->number);
+        outbox->awaited = write == outbox->awaited ? NULL : outbox->awaited;
+        outbox->term = write->op.term;
+        outbox->vote = write->op.vote;
+        STAILQ_FOREACH (frame, &write->held, link) { /* the messages that waited for it */
+            (void)driver->net->ops->send(driver->net, frame->to, FRAME_RAFT, &frame->payload);
+        }
         break;
     case STORE_APPEND:
-        entries_written(driver, write);
+        if (write_is_current(write)) {
+            highest = entry_log_persisted(&driver->log, write->op.index, write->op.entry_count,
+                                          write->number);
+        }
+        ASSERT(highest <= entry_log_last(&driver->log));
+        if (highest > driver->persisted) {
+            driver->persisted = highest;
+            event.persisted_entries.index = highest;
+            (void)driver_step(driver, &event, false);
+        }
         break;
     case STORE_APPLY:
         applier_written(&driver->applier, write);
@@ -1209,10 +1171,14 @@ static void take_write(struct driver *driver, const struct write *write)
 
 void driver_take_events(struct driver *driver)
 {
+    struct writes *writes = &driver->writes;
     struct write *write;
 
     ASSERT(!driver->stepping);
-    while ((write = writes_take(&driver->writes)) != NULL) {
+    while ((write = STAILQ_FIRST(&writes->back)) != NULL) {
+        STAILQ_REMOVE_HEAD(&writes->back, link);
+        ASSERT(write->number > writes->last_taken);
+        writes->last_taken = write->number;
         if (write->on_local != NULL) {
             write->on_local(write->local_data);
         } else if (!driver->failed) {
@@ -1241,14 +1207,11 @@ void driver_hold(struct driver *driver, bool held)
 
     driver->held = held;
     if (let_go && !driver->failed) {
-        consensus_wait_anew(driver->consensus);
+        if (driver_state(driver) == DRIVER_FOLLOWER) {
+            raft_of(driver)->election_timer_start = clock_now_ms(driver->clock);
+        }
         arm_timer(driver);
     }
-}
-
-void driver_birth_level(struct driver *driver, uint16_t level)
-{
-    driver->config.birth.level = level;
 }
 
 /* G10: a leader's own first entry, since the core adds none on a clean election. It is empty or,
@@ -1289,11 +1252,17 @@ static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
     BUF_LOCAL(result);
+    struct applier *applier = &driver->applier;
+    uint64_t term_before = applier->applied.term;
     struct cluster_command command;
     char text[240];
-    int rv = applier_command(&driver->applier, index, term, block, &result);
+    int rv;
 
-    if (rv == ERR_NEWER) {
+    applier_skip(applier, index, term);
+    rv = state_apply(applier->state, index, term, block->data, block->len, &result, &applier->rows);
+    if (rv == ERR_NEWER) { /* this leafd does not know the command: nothing changed */
+        applier->applied.index = index - 1;
+        applier->applied.term = term_before;
         fail_newer(driver, index, block->data, block->len);
     } else if (!driver->halted) {
         driver->observer->applied(driver->observer, index, term, result.data, result.len);
@@ -1365,7 +1334,7 @@ static void apply(struct driver *driver, const struct log_entry *entry)
             message_conf_decode(block->data, block->len, &event.configuration.conf) != 0) {
             fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
         } else {
-            (void)driver_step(driver, &event);
+            (void)driver_step(driver, &event, false);
         }
         break;
     case RAFT_COMMAND:
@@ -1381,27 +1350,22 @@ static void apply(struct driver *driver, const struct log_entry *entry)
     entry_block_unref(block);
 }
 
-/* May this turn apply another entry, by the work since the last look at the clock? */
-static bool has_time(const struct driver *driver, size_t *since, uint64_t until_ms)
-{
-    if (*since < APPLY_LOOK) {
-        return true;
-    }
-    *since = 0;
-    clock_look(driver->clock);
-    return clock_now_ms(driver->clock) < until_ms;
-}
-
 /* Apply committed entries, as many as a turn has time for. True: there are more. */
 static bool apply_some(struct driver *driver)
 {
     const struct log_entry *entry;
     uint64_t until_ms = clock_now_ms(driver->clock) + APPLY_MS;
     unsigned count = 0;
-    size_t since = 0;
+    size_t since = 0; /* work since the last look at the clock */
 
-    while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL &&
-           has_time(driver, &since, until_ms)) {
+    while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL) {
+        if (since >= APPLY_LOOK) {
+            since = 0;
+            clock_look(driver->clock);
+            if (clock_now_ms(driver->clock) >= until_ms) {
+                break;
+            }
+        }
         since += 1 + entry->block->len / 1024;
         if (entry->block->len < APPLY_LARGE_BYTES) {
             apply(driver, entry);
@@ -1475,17 +1439,11 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
     write_submit_local(write, key, done, done_data);
 }
 
-void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data)
-{
-    driver->peers.seen.older = true;
-    peer_memory_write(&driver->peers, false, done, data);
-}
-
-bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable)
+bool driver_durable(const struct driver *driver, struct wire_durable *ret_durable)
 {
     uint64_t index = driver->persisted;
 
-    *ret_durable = (struct peer_durable){.incarnation = driver->config.incarnation,
+    *ret_durable = (struct wire_durable){.incarnation = driver->config.incarnation,
                                          .term = driver->outbox.term,
                                          .vote = driver->outbox.vote,
                                          .index = index,
@@ -1497,14 +1455,14 @@ bool driver_durable(const struct driver *driver, struct peer_durable *ret_durabl
 int driver_check_peer(struct driver *driver, uint64_t peer, const struct wire_statement *statement,
                       bool is_here)
 {
-    const struct peer_durable *start = &statement->start;
+    const struct wire_durable *start = &statement->start;
     const struct peer_seen *seen = rollback_find(&driver->peers.seen, peer);
     struct rollback_evidence evidence;
     int rv;
 
     /* A failed node ends: its statements no longer matter. */
     if ((seen != NULL && seen->incarnation == start->incarnation) || driver->failed) {
-        vote_floor_met(&driver->vote_floor, start);
+        (void)vote_floor_met(&driver->vote_floor, start);
         return 0;
     }
     if (!trust_term(&driver->trust, peer, "start_term", start->term) ||
@@ -1521,7 +1479,7 @@ int driver_check_peer(struct driver *driver, uint64_t peer, const struct wire_st
     if (rv != 0) {
         rollback_log_older(peer, start, &evidence);
     } else {
-        vote_floor_met(&driver->vote_floor, start);
+        (void)vote_floor_met(&driver->vote_floor, start);
     }
     peer_memory_changed(&driver->peers);
     return rv;
@@ -1607,34 +1565,10 @@ bool driver_all_committed(const struct driver *driver)
     return driver->commit == entry_log_last(&driver->log);
 }
 
-/* The present configuration with one member added at the end, gone, or in another role: positions
- * never change, since the core keeps its data of each member by position. False: no room. */
-static bool changed_configuration(const struct driver *driver, uint64_t id, const char *address,
-                                  enum conf_role role, struct configuration *ret_configuration)
-{
-    const struct configuration *now = driver_configuration(driver);
-
-    ret_configuration->count = 0;
-    MEMBER_FOREACH (member, now) {
-        enum conf_role then = member->id == id ? role : member->role;
-
-        if (then != ROLE_GONE) {
-            configuration_add(ret_configuration, member->id, member->address, then);
-        }
-    }
-    if (configuration_find(now, id) == NULL) {
-        ASSERT(role == ROLE_STANDBY);
-        if (now->count == LIMIT_NODES) {
-            return false;
-        }
-        configuration_add(ret_configuration, id, address, role);
-    }
-    return true;
-}
-
 int driver_change(struct driver *driver, uint64_t id, const char *address, enum conf_role role)
 {
-    struct configuration configuration;
+    const struct configuration *now = driver_configuration(driver);
+    struct configuration configuration = {0};
     struct raft_entry entry;
     BUF_LOCAL(conf);
 
@@ -1643,11 +1577,23 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
     }
     if (driver_pending_change(driver) != 0 ||
         (role != ROLE_VOTER && !driver_all_committed(driver) &&
-         configuration_role(driver_configuration(driver), id) == ROLE_VOTER)) {
+         configuration_role(now, id) == ROLE_VOTER)) {
         return ERR_CONFLICT;
     }
-    if (!changed_configuration(driver, id, address, role, &configuration)) {
-        return ERR_INVALID;
+    /* Positions never change, since the core keeps its data of each member by position. */
+    MEMBER_FOREACH (member, now) {
+        enum conf_role then = member->id == id ? role : member->role;
+
+        if (then != ROLE_GONE) {
+            configuration_add(&configuration, member->id, member->address, then);
+        }
+    }
+    if (configuration_find(now, id) == NULL) {
+        ASSERT(role == ROLE_STANDBY);
+        if (now->count == LIMIT_NODES) {
+            return ERR_INVALID;
+        }
+        configuration_add(&configuration, id, address, role);
     }
     configuration_encode(&configuration, &conf);
     if (configuration_check(conf.data, conf.len) != 0) {
@@ -1675,7 +1621,7 @@ bool driver_catch_up(struct driver *driver, uint64_t id)
         }
     }
     event.catch_up.server_id = id;
-    return driver_step(driver, &event) == 0;
+    return driver_step(driver, &event, false) == 0;
 }
 
 enum driver_catch_up driver_caught_up(const struct driver *driver, uint64_t id)
@@ -1691,27 +1637,11 @@ enum driver_catch_up driver_caught_up(const struct driver *driver, uint64_t id)
 
 /* --- leadership --- */
 
-static uint64_t best_successor(const struct driver *driver)
-{
-    uint64_t best_match = 0;
-    uint64_t best = 0;
-
-    MEMBER_FOREACH (member, driver_configuration(driver)) {
-        uint64_t match;
-
-        if (member->id != driver->config.node_id && member->role == ROLE_VOTER &&
-            driver->net->ops->connected(driver->net, member->id) &&
-            driver_match(driver, member->id, &match) && (best == 0 || match > best_match)) {
-            best = member->id;
-            best_match = match;
-        }
-    }
-    return best;
-}
-
 bool driver_transfer(struct driver *driver, uint64_t target)
 {
     struct raft_event event = event_of(RAFT_TRANSFER);
+    uint64_t best_match = 0;
+    uint64_t best = 0;
     uint64_t match;
 
     if (driver->failed || !driver_is_leader(driver)) {
@@ -1720,7 +1650,15 @@ bool driver_transfer(struct driver *driver, uint64_t target)
     if (raft_transferee(raft_of(driver)) != 0) {
         return false;
     }
-    target = target != 0 ? target : best_successor(driver);
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
+        if (member->id != driver->config.node_id && member->role == ROLE_VOTER &&
+            driver->net->ops->connected(driver->net, member->id) &&
+            driver_match(driver, member->id, &match) && (best == 0 || match > best_match)) {
+            best = member->id;
+            best_match = match;
+        }
+    }
+    target = target != 0 ? target : best;
     if (target == 0 || !driver_match(driver, target, &match)) {
         return true;
     }
@@ -1731,5 +1669,5 @@ bool driver_transfer(struct driver *driver, uint64_t target)
     }
     event.transfer.server_id = target;
     /* Refused by the core: the target cannot lead. */
-    return driver_step(driver, &event) != 0;
+    return driver_step(driver, &event, false) != 0;
 }

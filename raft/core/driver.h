@@ -55,7 +55,7 @@ struct driver_config {
     uint64_t seed;        /* of election jitter */
     uint64_t incarnation; /* of this start, see rollback.h */
     struct birth birth;   /* proposed as the first leader, but for its time; no uid or no digest:
-                             not proposed */
+                             not proposed. Its level may be raised later (birth_watch in peers.h) */
 };
 
 /* Called on the raft loop, never from inside driver_submit(). */
@@ -70,7 +70,7 @@ struct driver_observer {
     /* A snapshot replaced the state: applied index jumped to `index`. */
     void (*installed)(struct driver_observer *observer, uint64_t index);
     /* An entry of node node_id has a digest of all rows that differs from this node's. The driver
-     * is halted: ask other nodes, and then driver_resume() or driver_end_diverged(). text is
+     * is halted: ask other nodes, and then clear halted or call driver_end_diverged(). text is
      * borrowed. */
     void (*diverged)(struct driver_observer *observer, uint64_t node_id, const char *text);
     /* To continue would be unsafe. In the process this must not return. */
@@ -113,7 +113,7 @@ struct driver {
     bool trying;        /* rows of it wait to be tried */
     struct trust trust;
     struct witness witness;
-    struct peer_durable start;        /* of this node, for its peers */
+    struct wire_durable start;        /* of this node, for its peers */
     struct incarnations incarnations; /* that it had */
     struct peer_memory peers;         /* what this node knows of them */
     struct vote_floor vote_floor;     /* terms in which no vote is given */
@@ -158,18 +158,12 @@ bool driver_turn(struct driver *driver);
  * Once released, it waits for a leader as long as after a start. Not held at the start. */
 void driver_hold(struct driver *driver, bool held);
 
-/* A birth that this node proposes names this level (birth_watch in peers.h). LEVEL_FIRST at the
- * start. */
-void driver_birth_level(struct driver *driver, uint16_t level);
-
-/* The state of this node may be wrong: from now on, only entries up to driver_apply_until() are
- * applied, and nothing is served as the leader. */
+/* The state of this node may be wrong: from now on, only entries up to apply_until are applied, and
+ * nothing is served as the leader. The caller may raise apply_until, and clears `halted` once the
+ * state was found to be right. */
 void driver_halt(struct driver *driver);
-void driver_apply_until(struct driver *driver, uint64_t index);
 
-/* driver_resume(): the state was right. driver_end_diverged(): it was wrong, or that is unknown:
- * observer->failed() with ERR_DIVERGED. */
-void driver_resume(struct driver *driver);
+/* It was wrong, or that is unknown: observer->failed() with ERR_DIVERGED. */
 void driver_end_diverged(struct driver *driver, const char *text);
 
 /* --- links --- */
@@ -178,9 +172,6 @@ void driver_end_diverged(struct driver *driver, const char *text);
  * implausible. */
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
-
-/* The link to a peer changed. */
-void driver_link_changed(struct driver *driver, uint64_t peer, bool up);
 
 /* A peer's address has no listener. If the peer is the leader and was silent for two heartbeats,
  * this node stands for election in its turn. */
@@ -195,7 +186,7 @@ int driver_check_peer(struct driver *driver, uint64_t peer, const struct wire_st
                       bool is_here) MUST_CHECK;
 
 /* What this node's disk holds now. False: a snapshot is on its way there. */
-bool driver_durable(const struct driver *driver, struct peer_durable *ret_durable);
+bool driver_durable(const struct driver *driver, struct wire_durable *ret_durable);
 
 /* --- commands --- */
 
@@ -222,10 +213,6 @@ bool driver_disk_owes(const struct driver *driver);
  * called when it is durable, or when the driver was quiesced meanwhile; NULL: not awaited. */
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
                         void (*done)(void *data), void *done_data);
-
-/* This node's own data directory is an older copy: mark it, so that each later start refuses it.
- * done is called when that is durable. */
-void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data);
 
 /* --- queries --- */
 

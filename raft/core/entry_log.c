@@ -37,12 +37,6 @@ void entry_block_unref(struct entry_block *block)
     }
 }
 
-void entry_log_init(struct entry_log *log, uint64_t first)
-{
-    ASSERT(first >= 1);
-    *log = (struct entry_log){.first = first};
-}
-
 void entry_log_free(struct entry_log *log)
 {
     entry_log_clear(log, 1);
@@ -137,12 +131,6 @@ uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32
 
 /* --- writes --- */
 
-void writes_init(struct writes *writes, struct disk *disk)
-{
-    *writes = (struct writes){.disk = disk};
-    STAILQ_INIT(&writes->back);
-}
-
 static void writes_done_cb(struct store_op *op)
 {
     struct write *write = op->data;
@@ -181,18 +169,6 @@ void write_submit_local(struct write *write, uint32_t key, void (*done)(void *da
     write_submit(write);
 }
 
-struct write *writes_take(struct writes *writes)
-{
-    struct write *write = STAILQ_FIRST(&writes->back);
-
-    if (write != NULL) {
-        STAILQ_REMOVE_HEAD(&writes->back, link);
-        ASSERT(write->number > writes->last_taken);
-        writes->last_taken = write->number;
-    }
-    return write;
-}
-
 bool write_is_current(const struct write *write)
 {
     ASSERT(write->epoch <= write->writes->epoch);
@@ -222,30 +198,6 @@ void write_free(struct write *write)
 }
 
 /* --- outbox --- */
-
-void outbox_vote(struct outbox *outbox, uint64_t term, uint64_t vote)
-{
-    struct write *write = writes_new(outbox->writes, STORE_HARD_STATE);
-
-    ASSERT(term > 0);
-    outbox->awaited = write;
-    write->op.term = term;
-    write->op.vote = vote;
-    write_submit(write);
-}
-
-void outbox_written(struct outbox *outbox, const struct write *write)
-{
-    struct held_frame *frame;
-
-    ASSERT(outbox->awaited != NULL && write->number <= outbox->awaited->number);
-    outbox->awaited = write == outbox->awaited ? NULL : outbox->awaited;
-    outbox->term = write->op.term;
-    outbox->vote = write->op.vote;
-    STAILQ_FOREACH (frame, &write->held, link) {
-        (void)outbox->net->ops->send(outbox->net, frame->to, FRAME_RAFT, &frame->payload);
-    }
-}
 
 void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload)
 {

@@ -41,6 +41,7 @@ struct log_entry {
     struct entry_block *block;
 };
 
+/* Its owner sets first; the rest begins as zeros. */
 struct entry_log {
     struct log_entry *items; /* items[head] is entry `first` */
     size_t head;
@@ -55,7 +56,6 @@ struct entry_block *entry_block_new(const void *data, size_t len);
 struct entry_block *entry_block_ref(struct entry_block *block);
 void entry_block_unref(struct entry_block *block);
 
-void entry_log_init(struct entry_log *log, uint64_t first);
 void entry_log_free(struct entry_log *log);
 
 /* Drop all entries; the next one will be `first`. */
@@ -95,7 +95,8 @@ uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32
  * Each write has a number, which grows. An epoch ends when a snapshot replaces log and state:
  * writes of an earlier epoch no longer concern them (write_is_current()).
  *
- * The happy path: writes_new(), fill in, write_submit(); later writes_take(), write_free().
+ * The happy path: writes_new(), fill in, write_submit(); later the owner takes it from
+ * `back`, and write_free().
  *
  * Invariants: writes come back in the order in which they were submitted.
  */
@@ -122,16 +123,14 @@ struct write {
     STAILQ_HEAD(, held_frame) held; /* HARD_STATE: see outbox below */
 };
 
-struct writes {
+struct writes { /* its owner sets disk and back; the rest begins as zeros */
     struct disk *disk;
     uint64_t last_number;
-    uint64_t epoch;      /* increment it when log and state are replaced */
-    size_t count;        /* not freed yet */
-    uint64_t last_taken; /* number */
-    STAILQ_HEAD(, write) back;
+    uint64_t epoch;            /* increment it when log and state are replaced */
+    size_t count;              /* not freed yet */
+    uint64_t last_taken;       /* number */
+    STAILQ_HEAD(, write) back; /* that came back, the oldest first */
 };
-
-void writes_init(struct writes *writes, struct disk *disk);
 
 /* A write of this kind, counted until write_free(). */
 struct write *writes_new(struct writes *writes, enum store_op_kind kind);
@@ -141,18 +140,15 @@ void write_submit(struct write *write);
 /* Submit one of LOCAL, whose record is in bytes; done, unless it is NULL, once it is written. */
 void write_submit_local(struct write *write, uint32_t key, void (*done)(void *data), void *data);
 
-/* The oldest one that came back, or NULL. */
-struct write *writes_take(struct writes *writes);
-
 bool write_is_current(const struct write *write);
 void write_free(struct write *write);
 
 /*
  * --- outbox: term and vote to the disk, and the messages that must wait for them.
  *
- * The happy path: outbox_vote() starts the write of a new term and vote. Until they are durable,
- * messages given to outbox_send() are held by the newest such write; when it comes back, they leave
- * in order. With no such write under way a message leaves at once.
+ * The happy path: the driver writes a new term and vote. Until they are durable, messages given to
+ * outbox_send() are held by the newest such write; when it comes back, they leave in order. With no
+ * such write under way a message leaves at once.
  *
  * Failure modes: a link that is down loses the frame (net.h); the consensus core sends it anew.
  *
@@ -166,14 +162,8 @@ struct outbox {
     struct net *net;
     struct write *awaited; /* the newest write of a term and vote; NULL: the disk has them all */
     uint64_t term;         /* as the disk has it */
-    uint64_t vote;
+    uint64_t vote;         /* 0: none */
 };
-
-/* Write down a term and the vote in it (0: none). */
-void outbox_vote(struct outbox *outbox, uint64_t term, uint64_t vote);
-
-/* Such a write came back: send the messages that waited for it. */
-void outbox_written(struct outbox *outbox, const struct write *write);
 
 /* Send a payload as FRAME_RAFT; its memory is taken over. */
 void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload);

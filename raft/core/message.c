@@ -136,26 +136,7 @@ static void require(struct reader *reader, bool condition)
 
 /* --- by type --- */
 
-/* Read one entry, into zeros; its buffer points into the reader's data. */
-static void read_entry(struct reader *reader, struct raft_entry *ret_entry)
-{
-    const uint8_t *data;
-    uint8_t type;
-    size_t len;
-
-    ret_entry->term = reader_u64(reader);
-    type = reader_u8(reader);
-    data = reader_str32(reader, &len);
-    require(reader, type >= RAFT_COMMAND && type <= RAFT_CHANGE && len <= LIMIT_ENTRY_BYTES);
-    if (reader->bad) {
-        return;
-    }
-    require(reader, type != RAFT_CHANGE || configuration_check(data, len) == 0);
-    ret_entry->type = (enum raft_entry_type)type;
-    ret_entry->buf.len = len;
-    ret_entry->buf.base = (void *)(uintptr_t)data;
-}
-
+/* The buffers of the entries point into the reader's data. */
 static void read_entries(struct reader *reader, struct raft_append_entries *append)
 {
     uint64_t term;
@@ -171,10 +152,22 @@ static void read_entries(struct reader *reader, struct raft_append_entries *appe
     append->entries = MUST_HAVE(calloc(append->n_entries, sizeof *append->entries));
     term = append->prev_log_term;
     for (unsigned i = 0; i < append->n_entries && !reader->bad; i++) {
-        read_entry(reader, &append->entries[i]);
-        require(reader, append->entries[i].term > 0 && append->entries[i].term >= term);
-        require(reader, append->entries[i].term <= append->term);
-        term = append->entries[i].term;
+        struct raft_entry *entry = &append->entries[i];
+        const uint8_t *data;
+        uint8_t type;
+
+        entry->term = reader_u64(reader);
+        type = reader_u8(reader);
+        data = reader_str32(reader, &entry->buf.len);
+        entry->type = (enum raft_entry_type)type;
+        entry->buf.base = (void *)(uintptr_t)data;
+        require(reader, type >= RAFT_COMMAND && type <= RAFT_CHANGE);
+        require(reader, entry->buf.len <= LIMIT_ENTRY_BYTES);
+        require(reader, entry->term > 0 && entry->term >= term && entry->term <= append->term);
+        term = entry->term;
+        if (!reader->bad && type == RAFT_CHANGE) {
+            require(reader, configuration_check(data, entry->buf.len) == 0);
+        }
     }
     if (!reader_done(reader)) {
         free(append->entries);
@@ -236,29 +229,10 @@ void message_encode(const struct raft_message *message, uint64_t transfer, struc
     }
 }
 
-/* Read the fields. Terms and indexes are below the bound, and so is the id of a candidate. */
-static void read_fields(struct reader *reader, struct raft_message *message)
-{
-    const struct format *format = &formats[message->type];
-    const char *record = (const char *)&message->append_entries;
-
-    require(reader, fields_read(reader, &format->fields, &message->append_entries));
-    require(reader,
-            message->append_entries.version == format->version && message_term(message) > 0);
-    for (size_t i = 0; i < format->fields.count; i++) {
-        const struct field *field = &format->fields.items[i];
-        uint64_t number;
-
-        if (field->size == sizeof number) {
-            memcpy(&number, record + field->at, sizeof number);
-            require(reader, number < WIRE_NUMBER_BOUND);
-        }
-    }
-}
-
 int message_decode(const void *data, size_t len, struct raft_message *ret_message,
                    uint64_t *ret_transfer)
 {
+    const struct format *format;
     struct raft_message message;
     struct reader reader;
     uint64_t transfer = 0;
@@ -271,7 +245,20 @@ int message_decode(const void *data, size_t len, struct raft_message *ret_messag
         return ERR_BAD_MESSAGE;
     }
     message.type = (enum raft_message_type)type;
-    read_fields(&reader, &message);
+    format = &formats[type];
+    require(&reader, fields_read(&reader, &format->fields, &message.append_entries));
+    require(&reader, message.append_entries.version == format->version);
+    require(&reader, message_term(&message) > 0);
+    /* Terms and indexes are below the bound, and so is the id of a candidate. */
+    for (size_t i = 0; i < format->fields.count; i++) {
+        const struct field *field = &format->fields.items[i];
+        uint64_t number;
+
+        if (field->size == sizeof number) {
+            memcpy(&number, (const char *)&message.append_entries + field->at, sizeof number);
+            require(&reader, number < WIRE_NUMBER_BOUND);
+        }
+    }
     switch (message.type) {
     case RAFT_APPEND_ENTRIES:
         read_entries(&reader, &message.append_entries);
@@ -320,20 +307,6 @@ void message_release(struct raft_message *message)
 uint64_t message_term(const struct raft_message *message)
 {
     return message->append_entries.term;
-}
-
-uint64_t message_senders_term(const struct raft_message *message)
-{
-    switch (message->type) {
-    case RAFT_REQUEST_VOTE:
-        return message->request_vote.pre_vote ? 0 : message->request_vote.term;
-    case RAFT_REQUEST_VOTE_RESULT:
-        return message->request_vote_result.pre_vote ? 0 : message->request_vote_result.term;
-    case RAFT_TIMEOUT_NOW:
-        return 0;
-    default:
-        return message_term(message);
-    }
 }
 
 bool message_is_of_leader(const struct raft_message *message)

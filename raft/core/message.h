@@ -46,10 +46,6 @@ void message_release(struct raft_message *message);
 /* The term of a message. No other term in it is above this one. */
 uint64_t message_term(const struct raft_message *message);
 
-/* The sender's own term, if the message shows it; 0 for a pre-vote, whose term has not begun on any
- * node. */
-uint64_t message_senders_term(const struct raft_message *message);
-
 /* Does the sender claim to lead the message's term? */
 bool message_is_of_leader(const struct raft_message *message);
 

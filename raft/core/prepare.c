@@ -26,46 +26,37 @@ struct preparation {
     uint64_t vote;
 };
 
-/* The number of this start: one more than the last. A store that predates the record begins at
- * 1. */
-static int next_incarnation(const struct store_loaded *loaded, uint64_t *ret_incarnation,
-                            struct store_error *ret_error)
+/* Count this start: one more than the last, with its random half added to the list. A store that
+ * predates the record begins at 1. */
+static int count_start(const struct store_loaded *loaded, uint32_t random,
+                       struct preparation *preparation, struct store_error *ret_error)
 {
     const struct buf *record = &loaded->locals[LOCAL_INCARNATION];
-    struct reader reader;
-    uint64_t incarnation;
-    uint8_t kind;
-
-    if (record->len == 0) {
-        *ret_incarnation = 1;
-        return 0;
-    }
-    reader_init(&reader, record->data, record->len);
-    kind = reader_u8(&reader);
-    if (kind != INCARNATION_MEMBER && kind != INCARNATION_JOINER) {
-        return store_error_set(
-            ret_error, ERR_BAD_VERSION,
-            "local record %d: the count of starts has version %u, supported are %d and %d",
-            LOCAL_INCARNATION, kind, INCARNATION_MEMBER, INCARNATION_JOINER);
-    }
-    incarnation = reader_u64(&reader);
-    if (!reader_done(&reader) || incarnation == 0 || incarnation == UINT64_MAX) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "local record %d: the count of starts is damaged",
-                               LOCAL_INCARNATION);
-    }
-    *ret_incarnation = incarnation + 1;
-    return 0;
-}
-
-/* Add this start to the node's incarnations. */
-static int add_incarnation(const struct store_loaded *loaded, uint32_t random,
-                           struct preparation *preparation, struct store_error *ret_error)
-{
-    const struct buf *record = &loaded->locals[LOCAL_INCARNATIONS];
+    const struct buf *had = &loaded->locals[LOCAL_INCARNATIONS];
     struct incarnations incarnations;
-    int rv = incarnations_load(&incarnations, record->data, record->len);
+    struct reader reader;
+    uint64_t last = 0;
+    uint8_t kind;
+    int rv;
 
+    if (record->len > 0) {
+        reader_init(&reader, record->data, record->len);
+        kind = reader_u8(&reader);
+        if (kind != INCARNATION_MEMBER && kind != INCARNATION_JOINER) {
+            return store_error_set(
+                ret_error, ERR_BAD_VERSION,
+                "local record %d: the count of starts has version %u, supported are %d and %d",
+                LOCAL_INCARNATION, kind, INCARNATION_MEMBER, INCARNATION_JOINER);
+        }
+        last = reader_u64(&reader);
+        if (!reader_done(&reader) || last == 0 || last == UINT64_MAX) {
+            return store_error_set(ret_error, ERR_CORRUPT,
+                                   "local record %d: the count of starts is damaged",
+                                   LOCAL_INCARNATION);
+        }
+    }
+    preparation->incarnation = last + 1;
+    rv = incarnations_load(&incarnations, had->data, had->len);
     if (rv == 0 && incarnations.newest >= preparation->incarnation) {
         rv = ERR_CORRUPT;
     }
@@ -79,13 +70,31 @@ static int add_incarnation(const struct store_loaded *loaded, uint32_t random,
     return 0;
 }
 
-/* The peer memory must be valid, and must not say that peers refused this directory. */
-static int check_peers(const struct store_loaded *loaded, struct store_error *ret_error)
+/* A number near the maximum would leave no room for another election, or entry; the core and every
+ * peer would fail on it. The peer memory must be valid, and must not say that peers refused this
+ * directory. */
+static int check_loaded(const struct store_loaded *loaded, struct store_error *ret_error)
 {
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"term", loaded->term},
+        {"state's index", loaded->position.index},
+        {"log's last index", loaded->first_index + loaded->entry_count - 1},
+    };
     const struct buf *record = &loaded->locals[LOCAL_PEERS];
     struct rollback memory;
-    int rv = rollback_load(&memory, record->data, record->len);
+    int rv;
 
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].value >= LIMIT_PLAUSIBLE) {
+            return store_error_set(ret_error, ERR_IMPLAUSIBLE,
+                                   "the %s is %llu, and none can have got to %llu", numbers[i].name,
+                                   ull(numbers[i].value), ull(LIMIT_PLAUSIBLE));
+        }
+    }
+    rv = rollback_load(&memory, record->data, record->len);
     if (rv != 0) {
         return store_error_set(
             ret_error, rv,
@@ -96,29 +105,6 @@ static int check_peers(const struct store_loaded *loaded, struct store_error *re
         return store_error_set(ret_error, ERR_STALE,
                                "the data directory is an older copy and was refused by the "
                                "cluster: put the newest back, or join under a new id");
-    }
-    return 0;
-}
-
-/* A number near the maximum would leave no room for another election, or entry; the core and every
- * peer would fail on it. */
-static int check_numbers(const struct store_loaded *loaded, struct store_error *ret_error)
-{
-    const struct {
-        const char *name;
-        uint64_t value;
-    } numbers[] = {
-        {"term", loaded->term},
-        {"state's index", loaded->position.index},
-        {"log's last index", loaded->first_index + loaded->entry_count - 1},
-    };
-
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (numbers[i].value >= LIMIT_PLAUSIBLE) {
-            return store_error_set(ret_error, ERR_IMPLAUSIBLE,
-                                   "the %s is %llu, and none can have got to %llu", numbers[i].name,
-                                   ull(numbers[i].value), ull(LIMIT_PLAUSIBLE));
-        }
     }
     return 0;
 }
@@ -217,36 +203,31 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
     struct preparation preparation = {.term = loaded->term, .vote = loaded->vote};
     enum incarnation_kind kind = INCARNATION_MEMBER;
     struct configuration configuration = {0};
-    int rv = check_numbers(loaded, ret_error);
+    bool is_empty = prepare_is_empty(loaded);
+    int rv = check_loaded(loaded, ret_error);
 
     if (rv == 0) {
-        rv = check_peers(loaded, ret_error);
-    }
-    if (rv == 0) {
-        rv = next_incarnation(loaded, &preparation.incarnation, ret_error);
-    }
-    if (rv != 0) {
-        return rv;
+        rv = count_start(loaded, random, &preparation, ret_error);
     }
     /* Was the log lost? Every start leaves a record and, but for nodes that join, a log, in one
      * commit. Versions that predate the record wrote term 1 and the first entry in two commits. */
-    if (prepare_is_empty(loaded) && !prepare_is_joiner(loaded) &&
+    if (rv == 0 && is_empty && !prepare_is_joiner(loaded) &&
         (loaded->locals[LOCAL_INCARNATION].len > 0 || loaded->term > 1 || loaded->vote != 0)) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "the log and the state are gone: term %llu, vote %llu, and no entry",
-                               ull(loaded->term), ull(loaded->vote));
+        rv = store_error_set(ret_error, ERR_CORRUPT,
+                             "the log and the state are gone: term %llu, vote %llu, and no entry",
+                             ull(loaded->term), ull(loaded->vote));
     }
-    if (prepare_is_empty(loaded) && (member_count == 0 || prepare_is_joiner(loaded))) {
-        kind = INCARNATION_JOINER;         /* the configuration comes with the log of the others */
-    } else if (prepare_is_empty(loaded)) { /* term 1, and entry 1, which holds the configuration */
+    if (is_empty && (member_count == 0 || prepare_is_joiner(loaded))) {
+        kind = INCARNATION_JOINER; /* the configuration comes with the log of the others */
+    } else if (is_empty) {         /* term 1, and entry 1, which holds the configuration */
         for (size_t i = 0; i < member_count; i++) {
             configuration_add(&configuration, members[i].id, members[i].address, ROLE_VOTER);
         }
         configuration_encode(&configuration, &preparation.conf);
         preparation.term = 1;
         preparation.vote = 0;
-    } else if (start_configuration(loaded, &configuration) != 0) {
-        return store_error_set(ret_error, ERR_CORRUPT, "the log's configuration is damaged");
+    } else if (rv == 0 && start_configuration(loaded, &configuration) != 0) {
+        rv = store_error_set(ret_error, ERR_CORRUPT, "the log's configuration is damaged");
     }
     if (guard_sole_voter(&configuration, node_id)) { /* G11 */
         preparation.term++;
@@ -254,7 +235,6 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
     }
     buf_put_u8(&preparation.incarnation_record, (uint8_t)kind);
     buf_put_u64(&preparation.incarnation_record, preparation.incarnation);
-    rv = add_incarnation(loaded, random, &preparation, ret_error);
     if (rv == 0) {
         rv = commit(store, &preparation, loaded, ret_error);
     }
@@ -274,24 +254,6 @@ void prepare_member_record(uint64_t incarnation, struct buf *record)
 int prepare_load_row(void *data, const struct store_row *row)
 {
     return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
-}
-
-/* Replaces the store's own text, which does not mention levels. */
-static void set_newer_error(const struct state *state, int rv, struct store_error *ret_error)
-{
-    const struct level_range own = state_levels(state);
-
-    if (rv == ERR_NEWER && state_level(state) > own.max) {
-        (void)store_error_set(ret_error, rv,
-                              "the data are of a cluster at level %u, and this leafd speaks levels "
-                              "%u to %u: start the newer leafd again",
-                              state_level(state), own.min, own.max);
-    } else if (rv == ERR_NEWER) {
-        (void)store_error_set(ret_error, rv,
-                              "the data have rows that this leafd does not know (it speaks levels "
-                              "%u to %u): a newer one wrote them, start that again",
-                              own.min, own.max);
-    }
 }
 
 int prepare_check_entries(const struct state *state, const struct store_loaded *loaded,
@@ -326,12 +288,26 @@ int prepare_check_entries(const struct state *state, const struct store_loaded *
 int prepare_load(struct store *store, struct state *state, struct store_loaded *ret_loaded,
                  struct store_error *ret_error)
 {
+    const struct level_range own = state_levels(state);
     int rv;
 
     state_load_begin(state);
     rv = store->ops->load(store, ret_loaded, prepare_load_row, state, ret_error);
+    /* The store's own text does not mention levels. */
+    if (rv == ERR_NEWER && state_level(state) > own.max) {
+        return store_error_set(
+            ret_error, rv,
+            "the data are of a cluster at level %u, and this leafd speaks levels "
+            "%u to %u: start the newer leafd again",
+            state_level(state), own.min, own.max);
+    }
+    if (rv == ERR_NEWER) {
+        return store_error_set(ret_error, rv,
+                               "the data have rows that this leafd does not know (it speaks levels "
+                               "%u to %u): a newer one wrote them, start that again",
+                               own.min, own.max);
+    }
     if (rv != 0) {
-        set_newer_error(state, rv, ret_error);
         return rv;
     }
     rv = state_load_end(state, ret_loaded->position.index);
@@ -339,7 +315,7 @@ int prepare_load(struct store *store, struct state *state, struct store_loaded *
         (void)store_error_set(ret_error, rv,
                               "the cluster is at level %u, and this leafd speaks levels %u to %u: "
                               "upgrade by the versions between",
-                              state_level(state), state_levels(state).min, state_levels(state).max);
+                              state_level(state), own.min, own.max);
     } else if (rv == 0) {
         rv = prepare_check_entries(state, ret_loaded, ret_error);
     } else {

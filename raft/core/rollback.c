@@ -78,37 +78,6 @@ void rollback_note(struct rollback *memory, const struct peer_seen *shown)
     memory->changed = memory->changed || memcmp(&before, seen, sizeof before) != 0;
 }
 
-static bool contradicts(struct rollback_evidence *ret_evidence, const char *what, uint64_t said,
-                        uint64_t known)
-{
-    *ret_evidence = (struct rollback_evidence){what, said, known};
-    return true;
-}
-
-/* A later incarnation of a peer: has it forgotten something? */
-static bool has_forgotten(const struct peer_seen *seen, const struct wire_statement *statement,
-                          struct rollback_evidence *ret_evidence)
-{
-    const struct peer_durable *start = &statement->start;
-
-    if (seen->incarnation != 0 && !incarnations_may_include(statement, seen->incarnation)) {
-        return contradicts(ret_evidence, "incarnation", start->incarnation, seen->incarnation);
-    }
-    if (start->term < seen->term) {
-        return contradicts(ret_evidence, "term", start->term, seen->term);
-    }
-    if (start->index < seen->committed) {
-        return contradicts(ret_evidence, "committed", start->index, seen->committed);
-    }
-    if (start->term == seen->tail.term && start->index < seen->tail.index) {
-        return contradicts(ret_evidence, "acknowledged", start->index, seen->tail.index);
-    }
-    if (start->term == seen->vote_term && start->vote != seen->vote) {
-        return contradicts(ret_evidence, "vote", start->vote, seen->vote);
-    }
-    return false;
-}
-
 /* It was only started: it has the first list, of term 1, and gave no vote. An earlier directory of
  * its id may have been deleted for a wrong list or id; once there is a cluster, the registration of
  * its store decides that. */
@@ -121,11 +90,34 @@ int rollback_judge(const struct rollback *memory, uint64_t peer,
                    const struct wire_statement *statement, struct rollback_evidence *ret_evidence)
 {
     const struct peer_seen *seen = rollback_find(memory, peer);
+    const struct wire_durable *start = &statement->start;
 
-    return seen != NULL && seen->incarnation != statement->start.incarnation &&
-                   !promised_nothing(seen) && has_forgotten(seen, statement, ret_evidence)
-               ? ERR_STALE
-               : 0;
+    if (seen == NULL || seen->incarnation == start->incarnation || promised_nothing(seen)) {
+        return 0;
+    }
+    /* A later incarnation of a peer: has it forgotten something? */
+    if (seen->incarnation != 0 && !incarnations_may_include(statement, seen->incarnation)) {
+        *ret_evidence =
+            (struct rollback_evidence){"incarnation", start->incarnation, seen->incarnation};
+        return ERR_STALE;
+    }
+    if (start->term < seen->term) {
+        *ret_evidence = (struct rollback_evidence){"term", start->term, seen->term};
+        return ERR_STALE;
+    }
+    if (start->index < seen->committed) {
+        *ret_evidence = (struct rollback_evidence){"committed", start->index, seen->committed};
+        return ERR_STALE;
+    }
+    if (start->term == seen->tail.term && start->index < seen->tail.index) {
+        *ret_evidence = (struct rollback_evidence){"acknowledged", start->index, seen->tail.index};
+        return ERR_STALE;
+    }
+    if (start->term == seen->vote_term && start->vote != seen->vote) {
+        *ret_evidence = (struct rollback_evidence){"vote", start->vote, seen->vote};
+        return ERR_STALE;
+    }
+    return 0;
 }
 
 int rollback_check_peer(struct rollback *memory, uint64_t peer,
@@ -149,7 +141,7 @@ int rollback_check_peer(struct rollback *memory, uint64_t peer,
     return 0;
 }
 
-void rollback_log_older(uint64_t peer, const struct peer_durable *start,
+void rollback_log_older(uint64_t peer, const struct wire_durable *start,
                         const struct rollback_evidence *evidence)
 {
     log_warn("raft", "the data directory of a peer is an older copy",
@@ -310,23 +302,13 @@ bool incarnations_may_include(const struct wire_statement *statement, uint64_t i
 
 /* --- terms without a vote --- */
 
-/* The first start on a directory has nothing to forget. */
-static uint64_t floor_of(const struct peer_durable *start)
+uint64_t vote_floor_met(struct vote_floor *floor, const struct wire_durable *start)
 {
-    return start->incarnation >> PEER_INCARNATION_RANDOM_BITS > 1 ? start->term + 1 : 0;
-}
-
-void vote_floor_own(struct vote_floor *floor, const struct peer_durable *start)
-{
-    floor->own = floor_of(start);
-    vote_floor_met(floor, start);
-}
-
-void vote_floor_met(struct vote_floor *floor, const struct peer_durable *start)
-{
-    uint64_t theirs = floor_of(start);
+    /* The first start on a directory has nothing to forget. */
+    uint64_t theirs = start->incarnation >> PEER_INCARNATION_RANDOM_BITS > 1 ? start->term + 1 : 0;
 
     floor->known = theirs > floor->known ? theirs : floor->known;
+    return theirs;
 }
 
 bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message *message)

@@ -99,7 +99,7 @@ int rollback_check_peer(struct rollback *memory, uint64_t peer,
                         struct rollback_evidence *ret_evidence) MUST_CHECK;
 
 /* Log that a peer is an older copy, with the evidence. */
-void rollback_log_older(uint64_t peer, const struct peer_durable *start,
+void rollback_log_older(uint64_t peer, const struct wire_durable *start,
                         const struct rollback_evidence *evidence);
 
 /* The record of a peer, or NULL. Borrowed until the next call. */
@@ -168,8 +168,8 @@ bool incarnations_may_include(const struct wire_statement *statement, uint64_t i
  * Votes in later terms are reported to all nodes within a second (peers.h), which then notice when
  * they are forgotten (rollback.h). docs/failure-model.md has the cases that neither covers.
  *
- * The happy path: vote_floor_own() at the start, vote_floor_met() at each handshake;
- * vote_floor_drops() for each request of a vote; no campaign is in a term up to `known`.
+ * The happy path: vote_floor_met() at the start and at each handshake; vote_floor_drops() for each
+ * request of a vote; no campaign is in a term up to `known`.
  *
  * Failure modes: none. A peer with a false report of its start costs each campaign here one more
  * term.
@@ -182,9 +182,9 @@ struct vote_floor {
     uint64_t known; /* the highest of its own and its peers': some known node gives no vote */
 };
 
-/* The start of this node; the start that an admitted peer reports. */
-void vote_floor_own(struct vote_floor *floor, const struct peer_durable *start);
-void vote_floor_met(struct vote_floor *floor, const struct peer_durable *start);
+/* This node has started so, or an admitted peer reports that it has. Returns the last term in which
+ * that start gives no vote: of this node, it is `own`. */
+uint64_t vote_floor_met(struct vote_floor *floor, const struct wire_durable *start);
 
 /* Does this message request a vote that must not be given? */
 bool vote_floor_drops(const struct vote_floor *floor, const struct raft_message *message);

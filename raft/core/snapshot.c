@@ -160,31 +160,11 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
     }
 }
 
-/* A free place: the peer's own, which says what the peer was given; else one without such data that
- * still matters, if there is any. NULL: all are in use. */
-static struct snapshot_out *snapshot_place_for(struct snapshot_transfers *transfers, uint64_t peer)
-{
-    struct snapshot_out *found = NULL;
-
-    SNAPSHOT_OUT_FOREACH (out, transfers) {
-        if (out->active || out->view.reading) {
-            continue;
-        }
-        if (out->peer == peer) {
-            return out;
-        }
-        if (found == NULL || out->given_until_ms < found->given_until_ms) {
-            found = out;
-        }
-    }
-    return found;
-}
-
 void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t last_index,
                    uint64_t durable)
 {
     uint64_t now = clock_now_ms(transfers->clock);
-    struct snapshot_out *place;
+    struct snapshot_out *place = NULL;
 
     SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (out->active && out->peer == peer) {
@@ -194,9 +174,19 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
             end_transfer(out);
         }
     }
-    place = snapshot_place_for(transfers, peer);
+    /* The peer's own free place, which says what the peer was given; else one without such data
+     * that still matters, if there is any. */
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
+        bool is_free = !out->active && !out->view.reading;
+
+        if (is_free && (place == NULL ||
+                        (place->peer != peer &&
+                         (out->peer == peer || out->given_until_ms < place->given_until_ms)))) {
+            place = out;
+        }
+    }
     if (place == NULL) {
-        return; /* the core asks again */
+        return; /* all are in use; the core asks again */
     }
     *place =
         (struct snapshot_out){.active = true,
@@ -237,27 +227,6 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
 }
 
 /* --- in --- */
-
-bool snapshot_is_older(const struct snapshot_transfers *transfers,
-                       const struct raft_message *message)
-{
-    return transfers->in.active && message_term(message) < message_term(&transfers->in.message);
-}
-
-void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
-                           const struct raft_message *message)
-{
-    struct snapshot_in *in = &transfers->in;
-
-    ASSERT(message->type == RAFT_INSTALL_SNAPSHOT && !snapshot_is_older(transfers, message));
-    snapshot_drop_in(transfers);
-    transfers->busy = true;
-    in->active = true;
-    in->from = from;
-    in->transfer = transfer;
-    in->progress_ms = clock_now_ms(transfers->clock);
-    in->message = *message;
-}
 
 struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers)
 {
@@ -423,13 +392,4 @@ int trial_end(struct trial *trial, uint64_t digest, uint64_t index, bool *ret_fi
         trial->err = ERR_CORRUPT;
     }
     return trial->err;
-}
-
-struct state *trial_take(struct trial *trial)
-{
-    struct state *state = trial->state;
-
-    ASSERT(state != NULL);
-    trial->state = NULL;
-    return state;
 }

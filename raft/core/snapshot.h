@@ -123,14 +123,6 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
 
 /* --- in --- */
 
-/* Is this the head of a leader older than the one whose snapshot is coming? */
-bool snapshot_is_older(const struct snapshot_transfers *transfers,
-                       const struct raft_message *message);
-
-/* The head of a snapshot arrived; its configuration is taken over. */
-void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
-                           const struct raft_message *message);
-
 /* A frame. False: malformed. After the last (in.whole): snapshot_rows(); the head may be given
  * away, once in.active is false; snapshot_drop_in(). */
 bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
@@ -155,10 +147,10 @@ void snapshot_refuse_in(struct snapshot_transfers *transfers);
  *
  * They go into a state machine of their own, in slices of TRIAL_MS, so that a large state does not
  * block the loop. When all have come and match their digest, that state machine replaces this
- * node's once the snapshot is on the disk (applier_installed()).
+ * node's once the snapshot is on the disk (applier_written()).
  *
  * The happy path: trial_begin() with the head; trial_step() with each chunk, and each turn while it
- * says that there is more; trial_end() when all are tried; trial_take().
+ * says that there is more; trial_end() when all are tried; then its owner takes the state.
  *
  * Failure modes: rows that form no valid state, or one above its bound: trial_step() still computes
  * their digest, and trial_end() returns the error. Rows that do not match their digest:
@@ -190,9 +182,6 @@ bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole
  * *ret_fits false: they do not match the digest. With *ret_fits true, ERR_CORRUPT, ERR_NEWER (only
  * a newer leafd can decide), ERR_STATE_FULL or another error: they form none. */
 int trial_end(struct trial *trial, uint64_t digest, uint64_t index, bool *ret_fits) MUST_CHECK;
-
-/* The state machine made from the rows; owned by the caller. */
-struct state *trial_take(struct trial *trial);
 
 void trial_drop(struct trial *trial);
 

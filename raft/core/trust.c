@@ -19,20 +19,10 @@
 
 _Static_assert(LIMIT_PLAUSIBLE <= UINT64_MAX / 4, "sums of two believed numbers do not wrap");
 
-static uint64_t above(uint64_t number, uint64_t by)
+uint64_t plausible_bound(uint64_t own, bool has_log)
 {
-    return number < LIMIT_PLAUSIBLE - 1 && by < LIMIT_PLAUSIBLE - 1 - number ? number + by
-                                                                             : LIMIT_PLAUSIBLE - 1;
-}
-
-uint64_t plausible_term(uint64_t own, bool has_log)
-{
-    return has_log ? above(own, LIMIT_PLAUSIBLE_JUMP) : LIMIT_PLAUSIBLE - 1;
-}
-
-uint64_t plausible_index(uint64_t last)
-{
-    return last > 0 ? above(last, LIMIT_PLAUSIBLE_JUMP) : LIMIT_PLAUSIBLE - 1;
+    return has_log && own < LIMIT_PLAUSIBLE - 1 - LIMIT_PLAUSIBLE_JUMP ? own + LIMIT_PLAUSIBLE_JUMP
+                                                                       : LIMIT_PLAUSIBLE - 1;
 }
 
 /* --- the alarm --- */
@@ -72,46 +62,16 @@ bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
 
 bool trust_term(struct trust *trust, uint64_t from, const char *field, uint64_t term)
 {
-    uint64_t bound = plausible_term(own_term(trust), own_last(trust) > 0);
+    uint64_t bound = plausible_bound(own_term(trust), own_last(trust) > 0);
 
     return term <= own_term(trust) || term <= bound || trust_alarm(trust, from, field, term, bound);
 }
 
 bool trust_index(struct trust *trust, uint64_t from, const char *field, uint64_t index)
 {
-    uint64_t bound = plausible_index(own_last(trust));
+    uint64_t bound = plausible_bound(own_last(trust), own_last(trust) > 0);
 
     return index <= bound || trust_alarm(trust, from, field, index, bound);
-}
-
-static bool believes_indexes(struct trust *trust, uint64_t from, const struct raft_message *message)
-{
-    const struct raft_append_entries *args = &message->append_entries;
-
-    switch (message->type) {
-    case RAFT_APPEND_ENTRIES:
-        /* Every log begins with the cluster's first configuration. A joined node with any other
-         * first entry could not start again. */
-        return trust_index(trust, from, "previous_index", args->prev_log_index) &&
-               trust_index(trust, from, "commit_index", args->leader_commit) &&
-               (args->prev_log_index > 0 || args->n_entries == 0 ||
-                args->entries[0].type == RAFT_CHANGE ||
-                trust_alarm(trust, from, "type_of_entry_1", args->entries[0].type, RAFT_CHANGE));
-    case RAFT_APPEND_ENTRIES_RESULT:
-        return trust_index(trust, from, "rejected_index",
-                           message->append_entries_result.rejected) &&
-               trust_index(trust, from, "last_index",
-                           message->append_entries_result.last_log_index);
-    case RAFT_REQUEST_VOTE:
-        return trust_index(trust, from, "last_index", message->request_vote.last_log_index);
-    case RAFT_INSTALL_SNAPSHOT:
-        return trust_index(trust, from, "snapshot_index", message->install_snapshot.last_index);
-    case RAFT_TIMEOUT_NOW:
-        return trust_index(trust, from, "last_index", message->timeout_now.last_log_index);
-    case RAFT_REQUEST_VOTE_RESULT:
-        break;
-    }
-    return true;
 }
 
 /* --- leaders --- */
@@ -125,30 +85,55 @@ void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term)
     }
 }
 
-/* A candidate requests votes for itself. A reply grants the request: a vote in this node's term, a
- * pre-vote for its next. */
-static bool believes_vote(struct trust *trust, uint64_t from, const struct raft_message *message)
-{
-    const struct raft_request_vote *vote = &message->request_vote;
-    const struct raft_request_vote_result *result = &message->request_vote_result;
-    uint64_t asked = own_term(trust);
-
-    if (message->type == RAFT_REQUEST_VOTE && vote->candidate_id != from) {
-        return trust_alarm(trust, from, "candidate_id", vote->candidate_id, from);
-    }
-    if (message->type != RAFT_REQUEST_VOTE_RESULT || !result->vote_granted) {
-        return true;
-    }
-    asked += result->pre_vote ? 1 : 0;
-    return result->term <= asked || trust_alarm(trust, from, "granted_term", result->term, asked);
-}
-
 bool trust_message(struct trust *trust, uint64_t from, const struct raft_message *message)
 {
+    const struct raft_append_entries *args = &message->append_entries;
+    const struct raft_append_entries_result *acked = &message->append_entries_result;
+    const struct raft_request_vote_result *vote = &message->request_vote_result;
+    uint64_t candidate = message->request_vote.candidate_id;
     uint64_t term = message_term(message);
+    uint64_t asked = own_term(trust);
+    bool believed = true;
 
-    return believes_vote(trust, from, message) && trust_term(trust, from, "term", term) &&
-           believes_indexes(trust, from, message) &&
+    if (message->type == RAFT_REQUEST_VOTE && candidate != from) { /* requested for another node */
+        return trust_alarm(trust, from, "candidate_id", candidate, from);
+    }
+    /* A reply grants the request: a vote in this node's term, a pre-vote for its next. */
+    if (message->type == RAFT_REQUEST_VOTE_RESULT && vote->vote_granted) {
+        asked += vote->pre_vote ? 1 : 0;
+        believed = term <= asked || trust_alarm(trust, from, "granted_term", term, asked);
+    }
+    if (!believed || !trust_term(trust, from, "term", term)) {
+        return false;
+    }
+    switch (message->type) {
+    case RAFT_APPEND_ENTRIES:
+        /* Every log begins with the cluster's first configuration. A joined node with any other
+         * first entry could not start again. */
+        believed =
+            trust_index(trust, from, "previous_index", args->prev_log_index) &&
+            trust_index(trust, from, "commit_index", args->leader_commit) &&
+            (args->prev_log_index > 0 || args->n_entries == 0 ||
+             args->entries[0].type == RAFT_CHANGE ||
+             trust_alarm(trust, from, "type_of_entry_1", args->entries[0].type, RAFT_CHANGE));
+        break;
+    case RAFT_APPEND_ENTRIES_RESULT:
+        believed = trust_index(trust, from, "rejected_index", acked->rejected) &&
+                   trust_index(trust, from, "last_index", acked->last_log_index);
+        break;
+    case RAFT_REQUEST_VOTE:
+        believed = trust_index(trust, from, "last_index", message->request_vote.last_log_index);
+        break;
+    case RAFT_INSTALL_SNAPSHOT:
+        believed = trust_index(trust, from, "snapshot_index", message->install_snapshot.last_index);
+        break;
+    case RAFT_TIMEOUT_NOW:
+        believed = trust_index(trust, from, "last_index", message->timeout_now.last_log_index);
+        break;
+    case RAFT_REQUEST_VOTE_RESULT:
+        break;
+    }
+    return believed &&
            (!message_is_of_leader(message) || term != trust->led_term || from == trust->leader ||
             trust_alarm(trust, from, "leader_of_term", from, trust->leader));
 }
@@ -185,64 +170,44 @@ static bool term_agrees(const struct witness *witness, uint64_t index, uint64_t 
     return false;
 }
 
-static bool entry_agrees(const struct witness *witness, uint64_t index,
-                         const struct raft_entry *entry, struct contradiction *ret_contradiction)
+bool witness_agrees(const struct witness *witness, const struct raft_message *message,
+                    struct contradiction *ret_contradiction)
 {
-    const struct log_entry *own = entry_log_get(witness->log, index);
+    const struct raft_append_entries *append = &message->append_entries;
+    const struct raft_install_snapshot *head = &message->install_snapshot;
+    uint64_t commit_term = witness_term_at(witness, *witness->commit);
+    uint64_t prev = append->prev_log_index;
 
-    if (!term_agrees(witness, index, entry->term, ret_contradiction)) {
-        return false;
+    ASSERT(message_is_of_leader(message));
+    if (message->type == RAFT_INSTALL_SNAPSHOT) {
+        if (head->last_index <= *witness->commit) {
+            return term_agrees(witness, head->last_index, head->last_term, ret_contradiction);
+        }
+        /* It includes all entries committed here: its term, and the index of its configuration,
+         * cannot be lower. */
+        *ret_contradiction = (struct contradiction){*witness->commit, head->last_term, commit_term};
+        return head->last_term >= commit_term &&
+               head->conf_index >= witness->applier->applied.conf_index;
     }
-    if (own == NULL || (own->type == entry->type && own->block->len == entry->buf.len &&
-                        (own->block->len == 0 ||
-                         memcmp(own->block->data, entry->buf.base, own->block->len) == 0))) {
-        return true;
-    }
-    *ret_contradiction = (struct contradiction){index, entry->term, own->term};
-    return false;
-}
-
-static bool append_agrees(const struct witness *witness, const struct raft_append_entries *args,
-                          struct contradiction *ret_contradiction)
-{
-    uint64_t prev = args->prev_log_index;
-
     if (prev > 0 && prev <= *witness->commit &&
-        !term_agrees(witness, prev, args->prev_log_term, ret_contradiction)) {
+        !term_agrees(witness, prev, append->prev_log_term, ret_contradiction)) {
         return false;
     }
-    for (unsigned i = 0; i < args->n_entries && prev + 1 + i <= *witness->commit; i++) {
-        if (!entry_agrees(witness, prev + 1 + i, &args->entries[i], ret_contradiction)) {
+    for (unsigned i = 0; i < append->n_entries && prev + 1 + i <= *witness->commit; i++) {
+        const struct raft_entry *entry = &append->entries[i];
+        const struct log_entry *own = entry_log_get(witness->log, prev + 1 + i);
+
+        if (!term_agrees(witness, prev + 1 + i, entry->term, ret_contradiction)) {
+            return false;
+        }
+        if (own != NULL && (own->type != entry->type || own->block->len != entry->buf.len ||
+                            (entry->buf.len > 0 &&
+                             memcmp(own->block->data, entry->buf.base, entry->buf.len) != 0))) {
+            *ret_contradiction = (struct contradiction){prev + 1 + i, entry->term, own->term};
             return false;
         }
     }
     return true;
-}
-
-/* A snapshot beyond this node's commit index includes all entries committed here: its term, and the
- * index of its configuration, cannot be lower. */
-static bool snapshot_agrees(const struct witness *witness, const struct raft_install_snapshot *args,
-                            struct contradiction *ret_contradiction)
-{
-    uint64_t commit_term = witness_term_at(witness, *witness->commit);
-
-    if (args->last_index <= *witness->commit) {
-        return term_agrees(witness, args->last_index, args->last_term, ret_contradiction);
-    }
-    if (args->last_term < commit_term || args->conf_index < witness->applier->applied.conf_index) {
-        *ret_contradiction = (struct contradiction){*witness->commit, args->last_term, commit_term};
-        return false;
-    }
-    return true;
-}
-
-bool witness_agrees(const struct witness *witness, const struct raft_message *message,
-                    struct contradiction *ret_contradiction)
-{
-    ASSERT(message_is_of_leader(message));
-    return message->type == RAFT_APPEND_ENTRIES
-               ? append_agrees(witness, &message->append_entries, ret_contradiction)
-               : snapshot_agrees(witness, &message->install_snapshot, ret_contradiction);
 }
 
 /* --- entries of a leader --- */

@@ -37,15 +37,9 @@
 struct consensus;
 struct raft_message;
 
-/* --- numbers: pure functions --- */
-
-/* The highest term that is believed. has_log: this node has a log or a state. */
-uint64_t plausible_term(uint64_t own, bool has_log);
-
-/* The highest index that is believed: last is that of this node's last entry, 0 for none. */
-uint64_t plausible_index(uint64_t last);
-
-/* --- peers --- */
+/* The highest term, or index, that is believed. own: this node's own one. has_log: it has a log or
+ * a state. */
+uint64_t plausible_bound(uint64_t own, bool has_log);
 
 /* Claims of peers that were not believed. */
 struct trust_alarm {
@@ -108,7 +102,8 @@ struct contradiction {
 /* Term of the entry at index, 0 if not known any more. */
 uint64_t witness_term_at(const struct witness *witness, uint64_t index);
 
-/* Entries, or the head of a snapshot, of a leader of this node's term or a later one. */
+/* Entries, or the head of a snapshot, of a leader of this node's term or a later one. False: see
+ * *ret_contradiction. */
 bool witness_agrees(const struct witness *witness, const struct raft_message *message,
                     struct contradiction *ret_contradiction);
 

@@ -75,13 +75,18 @@ static void fuzz_stranger(struct reader *reader)
     const size_t piece = (size_t)reader_u8(reader) * 8 + 1;
     const bool accepts_it = which % 2 == 0;
     struct tls_channel *channel =
-        accepts_it ? tls_channel_accept(accepts[which / 2 % ACCEPTS], ACCEPTOR)
-                   : tls_channel_dial(dials[which / 2 % DIALS], which / 16, DIALLER, ACCEPTOR);
+        accepts_it
+            ? tls_channel_new(accepts[which / 2 % ACCEPTS], NULL, ACCEPTOR, 0)
+            : tls_channel_new(
+                  dials[which / 2 % DIALS],
+                  &dials[which / 2 % DIALS]
+                       ->credentials[which / 16 % dials[which / 2 % DIALS]->credential_count],
+                  DIALLER, ACCEPTOR);
     size_t taken = 0;
     size_t told = 0;
     int rv = 0;
 
-    tls_channel_out(channel)->len = 0; /* the hello of one that dials */
+    channel->out.len = 0; /* the hello of one that dials */
     while (rv == 0 && reader_left(reader) > 0) {
         const size_t left = reader_left(reader);
         const size_t len = piece < left ? piece : left;
@@ -93,10 +98,10 @@ static void fuzz_stranger(struct reader *reader)
         tls_channel_feed(channel, NULL, 0);
         buf_free(&came);
         taken += len;
-        told += tls_channel_out(channel)->len;
-        tls_channel_out(channel)->len = 0;
+        told += channel->out.len;
+        channel->out.len = 0;
         ASSERT(rv <= 0 && (rv < 0 || taken <= LIMIT_TLS_HANDSHAKE_BYTES) && told <= TOLD_BYTES);
-        ASSERT(!tls_channel_is_open(channel) && (rv == 0 || tls_channel_reason(channel)[0] != 0));
+        ASSERT(channel->state != CHANNEL_OPEN && (rv == 0 || channel->reason[0] != 0));
     }
     tls_channel_free(channel);
 }
@@ -154,7 +159,7 @@ static void hear(struct end *end, unsigned from, const uint8_t *data, size_t len
     }
     buf_put(&came, data, len);
     tls_channel_feed(end->tls, came.data, came.len);
-    if (!tls_channel_is_open(end->tls)) {
+    if (end->tls->state != CHANNEL_OPEN) {
         rv = tls_channel_shake(end->tls);
         end->over = rv < 0;
     }
@@ -176,7 +181,7 @@ static bool pass_on(struct end ends[2], unsigned from, struct reader *reader)
     const uint8_t what = reader_u8(reader);
     size_t at;
 
-    buf_move(&said, tls_channel_out(ends[from].tls));
+    buf_move(&said, &ends[from].tls->out);
     at = where % said.len;
     switch (how % 8) {
     case 1:
@@ -216,24 +221,25 @@ static void fuzz_between(struct reader *reader)
         net_keys_find(accepts[which / 8 % ACCEPTS],
                       keys->credentials[credential % keys->credential_count].id) != NULL;
     struct end ends[2] = {
-        {.tls = tls_channel_dial(keys, credential, DIALLER, ACCEPTOR)},
-        {.tls = tls_channel_accept(accepts[which / 8 % ACCEPTS], ACCEPTOR)},
+        {.tls = tls_channel_new(keys, &keys->credentials[credential % keys->credential_count],
+                                DIALLER, ACCEPTOR)},
+        {.tls = tls_channel_new(accepts[which / 8 % ACCEPTS], NULL, ACCEPTOR, 0)},
     };
     bool changed = false;
 
     for (unsigned turn = 0; turn < TURNS; turn++) {
         const unsigned from = turn % 2;
 
-        if (tls_channel_is_open(ends[from].tls) && !ends[from].said) {
+        if (ends[from].tls->state == CHANNEL_OPEN && !ends[from].said) {
             speak(&ends[from], from, reader_u16(reader) % SAID_BYTES);
         }
-        if (tls_channel_out(ends[from].tls)->len > 0) {
+        if (ends[from].tls->out.len > 0) {
             changed = pass_on(ends, from, reader) || changed;
         }
-        ASSERT(trusts || !tls_channel_is_open(ends[from].tls));
+        ASSERT(trusts || ends[from].tls->state != CHANNEL_OPEN);
     }
-    ASSERT(changed || tls_channel_is_open(ends[0].tls) == trusts);
-    ASSERT(changed || tls_channel_is_open(ends[1].tls) == trusts);
+    ASSERT(changed || (ends[0].tls->state == CHANNEL_OPEN) == trusts);
+    ASSERT(changed || (ends[1].tls->state == CHANNEL_OPEN) == trusts);
     tls_channel_free(ends[0].tls);
     tls_channel_free(ends[1].tls);
 }
@@ -297,13 +303,13 @@ static void node_init(struct node *node, struct tls_channel *tls, uint64_t id)
         .tls = tls,
         .config = {
             .node_id = id, .store_id = 1000 + id, .cluster_id = "test", .receiver = &receiver}};
-    frame_decoder_init(&node->decoder);
+    node->decoder = (struct frame_decoder){0};
 }
 
 static void node_free(struct node *node)
 {
     tls_channel_free(node->tls);
-    frame_decoder_free(&node->decoder);
+    buf_free(&node->decoder.buf);
 }
 
 /* `wants`: of one that dials; 0: it joins. */
@@ -314,10 +320,9 @@ static void node_begin(struct node *node, bool is_dialler, uint64_t wants, struc
     node->began = true;
     if (!is_dialler) {
         handshake_accept(&node->handshake, &node->config, peer);
-    } else if (wants == 0 || wants == node->config.node_id) {
-        handshake_join(&node->handshake, &node->config, peer, out);
     } else {
-        handshake_dial(&node->handshake, &node->config, wants, peer, out);
+        handshake_dial(&node->handshake, &node->config, wants != node->config.node_id ? wants : 0,
+                       peer, out);
     }
 }
 
@@ -364,7 +369,7 @@ static void take_plain(struct node *node, const uint8_t *data, size_t len, struc
         node->over = node->handshake.state > HANDSHAKE_DONE;
         if (node->is_up) {
             check_up(node);
-            frame_decoder_open(&node->decoder);
+            node->decoder.is_open = true;
         }
     }
 }
@@ -384,7 +389,7 @@ static void take(struct node *node, struct buf *came, bool is_dialler, uint64_t 
     }
     asked = node;
     tls_channel_feed(node->tls, came->data, came->len);
-    if (!tls_channel_is_open(node->tls)) {
+    if (node->tls->state != CHANNEL_OPEN) {
         rv = tls_channel_shake(node->tls);
         node->over = rv < 0;
     }
@@ -398,7 +403,7 @@ static void take(struct node *node, struct buf *came, bool is_dialler, uint64_t 
     tls_channel_feed(node->tls, NULL, 0);
     if (out != NULL) {
         buf_put(out, answer.data, answer.len);
-    } else if (tls_channel_is_open(node->tls)) {
+    } else if (node->tls->state == CHANNEL_OPEN) {
         tls_channel_write(node->tls, answer.data, answer.len);
         tls_channel_seal(node->tls);
     }
@@ -471,10 +476,13 @@ static void fuzz_member(struct reader *reader)
     const uint64_t liar_id = as % 4 > 0 ? as % 4 : DIALLER;
     const uint64_t liar_wants = which / 4 % 4;
     const uint64_t honest_wants = which / 4 % 2 * ACCEPTOR;
-    struct tls_channel *dial =
-        tls_channel_dial(dials[pairs[which % 4].dial], which / 16, dials_us ? liar_id : DIALLER,
-                         dials_us ? liar_wants : honest_wants);
-    struct tls_channel *accept = tls_channel_accept(accepts[pairs[which % 4].accept], ACCEPTOR);
+    struct tls_channel *dial = tls_channel_new(
+        dials[pairs[which % 4].dial],
+        &dials[pairs[which % 4].dial]
+             ->credentials[which / 16 % dials[pairs[which % 4].dial]->credential_count],
+        dials_us ? liar_id : DIALLER, dials_us ? liar_wants : honest_wants);
+    struct tls_channel *accept =
+        tls_channel_new(accepts[pairs[which % 4].accept], NULL, ACCEPTOR, 0);
     struct node honest;
     struct node liar;
     struct buf honest_out = BUF_INIT;
@@ -485,13 +493,13 @@ static void fuzz_member(struct reader *reader)
     for (unsigned turn = 0; turn < TURNS && more && !honest.over; turn++) {
         struct buf came = BUF_INIT;
 
-        buf_move(&came, tls_channel_out(liar.tls));
+        buf_move(&came, &liar.tls->out);
         take(&honest, &came, !dials_us, honest_wants, NULL);
-        honest.out_bytes += tls_channel_out(honest.tls)->len;
+        honest.out_bytes += honest.tls->out.len;
         ASSERT(honest.out_bytes <= LIAR_BYTES);
-        buf_move(&came, tls_channel_out(honest.tls));
+        buf_move(&came, &honest.tls->out);
         take(&liar, &came, dials_us, liar_wants, &honest_out);
-        if (tls_channel_is_open(liar.tls)) {
+        if (liar.tls->state == CHANNEL_OPEN) {
             more = lie(liar.tls, &honest_out, reader);
             tls_channel_seal(liar.tls);
         }

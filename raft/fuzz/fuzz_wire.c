@@ -161,8 +161,8 @@ static uint64_t hash_frames(const struct buf *stream, size_t cut)
     uint64_t hash = 0;
     size_t at = 0;
 
-    frame_decoder_init(&decoder);
-    frame_decoder_open(&decoder);
+    decoder = (struct frame_decoder){0};
+    decoder.is_open = true;
     for (unsigned part = 0; part < 2; part++) {
         const uint8_t *data = stream->data + at;
         size_t len = ends[part] - at;
@@ -178,7 +178,7 @@ static uint64_t hash_frames(const struct buf *stream, size_t cut)
         hash = rv < 0 && part == 1 ? hash + (uint64_t)-rv : hash;
         at = ends[part];
     }
-    frame_decoder_free(&decoder);
+    buf_free(&decoder.buf);
     return hash;
 }
 

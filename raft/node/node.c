@@ -135,25 +135,6 @@ static void handle_closed_cb(uv_handle_t *handle)
     closed_one(handle->data);
 }
 
-static void begin_closing(struct node *node)
-{
-    uv_handle_t *handles[] = {(uv_handle_t *)&node->prepare, (uv_handle_t *)&node->timer,
-                              (uv_handle_t *)&node->woken};
-
-    node->closing = true;
-    mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives its waiting items to the replica, */
-    while (replica_turn(&node->replica)) {            /* which answers them */
-        continue;
-    }
-    writer_stop(node->writer);
-    node->writer = NULL;
-    net_uv_close(node->net, closed_one, node);
-    wakeup_close(&node->wake, wake_closed_cb);
-    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
-        uv_close(handles[i], handle_closed_cb);
-    }
-}
-
 /* --- turns --- */
 
 static void timer_cb(uv_timer_t *timer)
@@ -161,9 +142,11 @@ static void timer_cb(uv_timer_t *timer)
     (void)timer; /* waking is enough: prepare_cb() does the work */
 }
 
-/* Do all work that has become possible, and arm the timer. */
+/* Do all work that has become possible, and arm the timer; or close what is open. */
 static void node_turn(struct node *node)
 {
+    uv_handle_t *handles[] = {(uv_handle_t *)&node->prepare, (uv_handle_t *)&node->timer,
+                              (uv_handle_t *)&node->woken};
     bool more;
     uint64_t now;
     uint64_t next;
@@ -173,7 +156,18 @@ static void node_turn(struct node *node)
     }
     more = replica_turn(&node->replica);
     if (node->replica.phase == REPLICA_QUIET) {
-        begin_closing(node);
+        node->closing = true;
+        mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives its waiting items to the */
+        while (replica_turn(&node->replica)) {            /* replica, which answers them */
+            continue;
+        }
+        writer_stop(node->writer);
+        node->writer = NULL;
+        net_uv_close(node->net, closed_one, node);
+        wakeup_close(&node->wake, wake_closed_cb);
+        for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
+            uv_close(handles[i], handle_closed_cb);
+        }
         return;
     }
     now = now_ms_of(node);
@@ -308,40 +302,30 @@ static void signal_cb(uv_signal_t *handle, int signal_number)
 
 /* --- reports of the other side --- */
 
-/* Is it of the cluster that answered first? */
-static bool same_cluster(struct join *join, const struct wire_birth *said)
-{
-    struct wire_birth *known = &join->node->learned.birth;
-    char first[UID_TEXT_BYTES];
-    char second[UID_TEXT_BYTES];
-    char why[JOIN_REASON_BYTES];
-
-    if (uid_is_none(&known->uid)) {
-        *known = *said;
-    }
-    if (uid_is_none(&said->uid) || uid_equal(&known->uid, &said->uid)) {
-        return true;
-    }
-    (void)snprintf(
-        why, sizeof why,
-        "the nodes to ask belong to two clusters, %s and %s: name in join the members of "
-        "one alone",
-        uid_text(&known->uid, first), uid_text(&said->uid, second));
-    join_refuse(join, ERR_OTHER_BIRTH, why);
-    return false;
-}
-
 static void join_answered(struct net_conn *conn, const struct frame *frame)
 {
     struct join *join = conn->owner;
     struct learned_peers *learned = &join->node->learned;
+    char first[UID_TEXT_BYTES];
+    char second[UID_TEXT_BYTES];
+    char why[JOIN_REASON_BYTES];
     struct wire_joined joined;
 
     if (wire_joined_decode(frame->payload, frame->len, &joined) != 0) {
         join_again(join, JOIN_LATER_MS, "a malformed answer");
         return;
     }
-    if (!same_cluster(join, &joined.birth)) {
+    /* Is it of the cluster that answered first? */
+    if (uid_is_none(&learned->birth.uid)) {
+        learned->birth = joined.birth;
+    }
+    if (!uid_is_none(&joined.birth.uid) && !uid_equal(&learned->birth.uid, &joined.birth.uid)) {
+        (void)snprintf(
+            why, sizeof why,
+            "the nodes to ask belong to two clusters, %s and %s: name in join the members of "
+            "one alone",
+            uid_text(&learned->birth.uid, first), uid_text(&joined.birth.uid, second));
+        join_refuse(join, ERR_OTHER_BIRTH, why);
         return;
     }
     switch (joined.answer.outcome) {
@@ -380,22 +364,18 @@ static void join_failed(struct net_conn *conn)
         join_refuse(join, ERR_WRONG_NODE,
                     "the cluster knows this node id with another data directory (was it wiped or "
                     "replaced, or is there another process in its place?): join under a new id");
-        return;
-    }
-    if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_REMOVED) {
-        join_refuse(
-            join, ERR_REMOVED,
-            "this node id was removed from the cluster and cannot be used again: join under a new "
-            "id");
-        return;
-    }
-    if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_NEWER) {
+    } else if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_REMOVED) {
+        join_refuse(join, ERR_REMOVED,
+                    "this node id was removed from the cluster and cannot be used again: join "
+                    "under a new id");
+    } else if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_NEWER) {
         join_refuse(join, ERR_NEWER, text);
-        return;
+    } else {
+        (void)snprintf(reason, sizeof reason, "%s: %s",
+                       handshake->by_peer ? "rejected by the member" : "the member was rejected",
+                       text);
+        join_again(join, JOIN_LATER_MS, reason);
     }
-    (void)snprintf(reason, sizeof reason, "%s: %s",
-                   handshake->by_peer ? "rejected by the member" : "the member was rejected", text);
-    join_again(join, JOIN_LATER_MS, reason);
 }
 
 /* If it refuses a credential, the next one is offered. */
@@ -511,64 +491,17 @@ static int join_cluster(struct node *node, uint64_t store_id, struct store_error
 
 /* --- start --- */
 
-static struct replica_config replica_config_of(const struct node *node, uint64_t store_id)
-{
-    const struct node_settings *settings = node->settings;
-    struct replica_config to = settings->replica;
-    const char *why; /* a node that listens on a wildcard has the address that the cluster knows */
-
-    to.driver.node_id = settings->node_id;
-    to.driver.address = settings->peer_address;
-    to.driver.applier.rows_join_ms = ROWS_JOIN_MS;
-    to.driver.applier.rows_hold_ms = ROWS_HOLD_MS;
-    to.driver.applier.rows_many_ms = (uint32_t)(settings->node_id % ROWS_MANY_TURNS) * ROWS_MANY_MS;
-    to.driver.seed = prng_entropy();
-    to.driver.birth.uid = uid_make(prng_entropy(), prng_entropy());
-    to.info.node_id = settings->node_id;
-    to.info.store_id = store_id;
-    strncpy(to.info.http_address, settings->http_address, sizeof to.info.http_address - 1);
-    strncpy(to.info.version, LEAFD_VERSION, sizeof to.info.version - 1);
-    if (member_address_check(settings->peer_address, strlen(settings->peer_address), &why)) {
-        strncpy(to.info.peer_address, settings->peer_address, sizeof to.info.peer_address - 1);
-    }
-    to.zone = settings->zone;
-    to.digest_ms = DIGEST_MS;
-    to.cluster_id = settings->cluster_id;
-    to.members = settings->members.peers;
-    to.member_count = settings->members.count;
-    to.learned = &node->learned;
-    return to;
-}
-
-static int open_net(struct node *node, const struct store_loaded *loaded,
-                    struct store_error *ret_error)
-{
-    const struct node_settings *settings = node->settings;
-    const struct net_uv_config net = {.node_id = settings->node_id,
-                                      .store_id = loaded->identity.store_id,
-                                      .cluster_id = settings->cluster_id,
-                                      .keys = node->keys,
-                                      .listen_address = settings->listen_address};
-    int rv;
-
-    rv = net_uv_open(node->loop, &net, &node->replica.receiver, &node->net);
-    if (rv != 0) {
-        snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s; %s",
-                 net.listen_address, address_reason(rv, errno), address_hint(rv, errno));
-    }
-    return rv;
-}
-
 /* After the links are open nothing can fail but a log that the core refuses, which `failed`
  * reports. */
 static int start_replica(struct node *node, struct state *state, const struct store_loaded *loaded)
 {
+    const struct node_settings *settings = node->settings;
     struct replica_parts parts = {.state = state,
                                   .service = node->service,
                                   .net = net_uv_net(node->net),
                                   .clock = clock_system(),
                                   .loaded = loaded};
-    struct replica_config config = replica_config_of(node, loaded->identity.store_id);
+    struct replica_config config = settings->replica;
     struct writer_config writer = {
         .notify = writer_notify_cb,
         .failed = writer_failed_cb,
@@ -576,8 +509,31 @@ static int start_replica(struct node *node, struct state *state, const struct st
         .gather_max_us = GATHER_MAX_US,
     };
     uv_loop_t *loop = node->loop;
+    const char *why; /* a node that listens on a wildcard has the address that the cluster knows */
     int rv;
 
+    config.driver.node_id = settings->node_id;
+    config.driver.address = settings->peer_address;
+    config.driver.applier.rows_join_ms = ROWS_JOIN_MS;
+    config.driver.applier.rows_hold_ms = ROWS_HOLD_MS;
+    config.driver.applier.rows_many_ms =
+        (uint32_t)(settings->node_id % ROWS_MANY_TURNS) * ROWS_MANY_MS;
+    config.driver.seed = prng_entropy();
+    config.driver.birth.uid = uid_make(prng_entropy(), prng_entropy());
+    config.info.node_id = settings->node_id;
+    config.info.store_id = loaded->identity.store_id;
+    strncpy(config.info.http_address, settings->http_address, sizeof config.info.http_address - 1);
+    strncpy(config.info.version, LEAFD_VERSION, sizeof config.info.version - 1);
+    if (member_address_check(settings->peer_address, strlen(settings->peer_address), &why)) {
+        strncpy(config.info.peer_address, settings->peer_address,
+                sizeof config.info.peer_address - 1);
+    }
+    config.zone = settings->zone;
+    config.digest_ms = DIGEST_MS;
+    config.cluster_id = settings->cluster_id;
+    config.members = settings->members.peers;
+    config.member_count = settings->members.count;
+    config.learned = &node->learned;
     ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
     ASSERT(uv_check_init(loop, &node->woken) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
@@ -595,33 +551,22 @@ static int start_replica(struct node *node, struct state *state, const struct st
     return rv;
 }
 
-/* A store without a log belongs to a node that begins a cluster with others, or joins one. */
-static int maybe_join(struct node *node, const struct store_loaded *loaded,
-                      struct store_error *ret_error)
-{
-    if (!prepare_is_empty(loaded)) {
-        return 0;
-    }
-    if (node->settings->join.count == 0) {
-        snprintf(ret_error->text, sizeof ret_error->text,
-                 "this node has not been admitted to its cluster yet: set join again");
-        return ERR_INVALID;
-    }
-    node->process->joining(node->process);
-    return join_cluster(node, loaded->identity.store_id, ret_error);
-}
-
-/* A node without other members begins a cluster at once, and nothing would prevent a second such
- * node from beginning another. So the operator must ask for it (bootstrap_single). Else the store
- * is made ready. */
-static int prepare_start(const struct node *node, struct store_loaded *loaded,
+/* Make the store ready. A store without a log belongs to a node that begins a cluster with others,
+ * or joins one. */
+static int prepare_start(struct node *node, const struct state *state, struct store_loaded *loaded,
                          struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
+    const struct node_peers *members = &settings->members;
     bool joins = settings->join.count > 0;
+    struct birth_list list;
+    struct birth birth;
+    bool same;
+    int rv;
 
-    if (prepare_is_empty(loaded) && settings->members.count == 1 && !joins &&
-        !settings->bootstrap_single) {
+    /* A node without other members begins a cluster at once, and nothing would prevent a second
+     * such node from beginning another. So the operator must ask for it. */
+    if (prepare_is_empty(loaded) && members->count == 1 && !joins && !settings->bootstrap_single) {
         snprintf(ret_error->text, sizeof ret_error->text,
                  "cluster.members names this node alone and the data directory is new: it would "
                  "begin a cluster apart from any other. Name all first members, the same list on "
@@ -629,21 +574,13 @@ static int prepare_start(const struct node *node, struct store_loaded *loaded,
                  "cluster.bootstrap = single");
         return ERR_INVALID;
     }
-    return prepare_store(node->store, loaded, settings->node_id, (uint32_t)prng_entropy(),
-                         settings->members.peers, joins ? 0 : settings->members.count, ret_error);
-}
-
-/* The list of an earlier start applies, and before the birth no other node knows it: an operator
- * who has corrected the setting must learn that it had no effect. */
-static int check_list(const struct node *node, const struct state *state,
-                      const struct store_loaded *loaded, struct store_error *ret_error)
-{
-    const struct node_settings *settings = node->settings;
-    const struct node_peers *members = &settings->members;
-    struct birth_list list;
-    struct birth birth;
-    bool same;
-
+    rv = prepare_store(node->store, loaded, settings->node_id, (uint32_t)prng_entropy(),
+                       members->peers, joins ? 0 : members->count, ret_error);
+    if (rv != 0) {
+        return rv;
+    }
+    /* The list of an earlier start applies, and before the birth no other node knows it: an
+     * operator who has corrected the setting must learn that it had no effect. */
     birth_list_read(loaded, settings->node_id, settings->cluster_id, node->service, &list);
     same = list.members.count == members->count;
     for (size_t i = 0; i < members->count && same; i++) {
@@ -651,16 +588,24 @@ static int check_list(const struct node *node, const struct state *state,
 
         same = member != NULL && strcmp(member->address, members->peers[i].address) == 0;
     }
-    if (state_birth(state, &birth) || loaded->entry_count != 1 || list.members.count == 0 ||
-        settings->join.count > 0 || same) {
+    if (!same && !joins && list.members.count > 0 && loaded->entry_count == 1 &&
+        !state_birth(state, &birth)) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "cluster.members is not what it was when the data directory was made, and that "
+                 "cluster is not born yet, as far as this node knows: remove the directory, which "
+                 "holds nothing, or put the list back");
+        return ERR_INVALID;
+    }
+    if (!prepare_is_empty(loaded)) {
         return 0;
     }
-    snprintf(
-        ret_error->text, sizeof ret_error->text,
-        "cluster.members is not what it was when the data directory was made, and that cluster "
-        "is not born yet, as far as this node knows: remove the directory, which holds "
-        "nothing, or put the list back");
-    return ERR_INVALID;
+    if (!joins) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "this node has not been admitted to its cluster yet: set join again");
+        return ERR_INVALID;
+    }
+    node->process->joining(node->process);
+    return join_cluster(node, loaded->identity.store_id, ret_error);
 }
 
 bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)
@@ -684,6 +629,9 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings,
 {
     struct node *node = MUST_HAVE(calloc(1, sizeof *node));
     struct state *state = state_new(service->machine);
+    struct net_uv_config net = {.node_id = settings->node_id,
+                                .cluster_id = settings->cluster_id,
+                                .listen_address = settings->listen_address};
     struct store_loaded loaded;
     int rv;
 
@@ -701,18 +649,16 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings,
     if (rv != 0) {
         goto err_free;
     }
-    rv = prepare_start(node, &loaded, ret_error);
-    if (rv == 0) {
-        rv = check_list(node, state, &loaded, ret_error);
-    }
-    if (rv == 0) {
-        rv = maybe_join(node, &loaded, ret_error);
-    }
+    rv = prepare_start(node, state, &loaded, ret_error);
     if (rv != 0) {
         goto err_loaded;
     }
-    rv = open_net(node, &loaded, ret_error);
+    net.store_id = loaded.identity.store_id;
+    net.keys = node->keys;
+    rv = net_uv_open(node->loop, &net, &node->replica.peers.receiver, &node->net);
     if (rv != 0) {
+        snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s; %s",
+                 net.listen_address, address_reason(rv, errno), address_hint(rv, errno));
         goto err_loaded;
     }
     node->keys_until_s = node->keys->until_s;
@@ -753,8 +699,10 @@ void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), voi
 {
     node->stop_cb = cb;
     node->stop_data = data;
-    replica_end(&node->replica, grace_ms);
-    node_turn(node);
+    ASSERT(node->replica.phase == REPLICA_RUNNING);
+    node->replica.phase = REPLICA_GIVING;
+    node->replica.grace_until_ms = now_ms_of(node) + grace_ms;
+    node_drain(node);
 }
 
 void node_free(struct node *node)

@@ -136,12 +136,13 @@ static void ids_init(struct ring_node *node)
 
 static void meet(struct ring_node *node, struct ring_node *peer)
 {
+    struct wire_statement said;
     struct buf statement = BUF_INIT;
     int rv;
 
-    peers_state(&peer->replica.peers, &statement);
-    rv = peers_check(&node->replica.peers, peer->id, &(struct net_presence){0}, statement.data,
-                     statement.len);
+    peers_state(&peer->replica.peers.receiver, &statement);
+    ASSERT(wire_statement_decode(statement.data, statement.len, &said) == 0);
+    rv = peers_check(&node->replica.peers, peer->id, &(struct net_presence){0}, &said);
     buf_free(&statement);
     ASSERT(rv == 0);
 }
@@ -154,7 +155,7 @@ static void tell_others(struct ring *ring, uint64_t id, bool up)
 
         if (node->up && node->id != id) {
             node->net.down[id] = !up;
-            replica_link_changed(&node->replica, id, up);
+            replica_link_changed(&node->replica.peers.receiver, id, up);
         }
         if (up) {
             ring->nodes[id - 1].net.down[i + 1] = !node->up;
@@ -168,13 +169,15 @@ static void tell_others(struct ring *ring, uint64_t id, bool up)
 
 int ring_meet(struct ring *ring, uint64_t from, uint64_t to)
 {
+    struct wire_statement said;
     struct buf statement = BUF_INIT;
     int rv;
 
-    peers_state(&ring_node(ring, from)->replica.peers, &statement);
+    peers_state(&ring_node(ring, from)->replica.peers.receiver, &statement);
     birth_watch_speaks(&ring_node(ring, to)->replica.peers.births, from,
                        state_levels(ring_node(ring, from)->replica.state));
-    rv = peers_birth(&ring_node(ring, to)->replica.peers, from, statement.data, statement.len);
+    ASSERT(wire_statement_decode(statement.data, statement.len, &said) == 0);
+    rv = birth_watch_judge(&ring_node(ring, to)->replica.peers.births, from, &said.birth);
     buf_free(&statement);
     return rv;
 }
@@ -230,9 +233,9 @@ void ring_plant(struct ring *ring, uint64_t id, const char *tag, int64_t by)
     ASSERT(row != NULL);
     applier_hold(&replica->driver.applier);
     replica->state->journal.changes = &replica->driver.applier.rows;
-    fsm_tags_change_begin(&fsm->tags, row);
+    fsm_tags_change_begin(fsm, row);
     row->max_id += (uint64_t)by;
-    fsm_tags_change_end(&fsm->tags, row);
+    fsm_tags_change_end(fsm, row);
     replica->state->journal.changes = NULL;
     applier_hold(&replica->driver.applier);
     (void)replica_turn(replica);
@@ -307,8 +310,8 @@ static bool is_lost(const struct ring *ring, uint64_t from, const struct fake_fr
 static void arrive(struct ring *ring, struct ring_node *to, uint64_t from, struct fake_frame *frame)
 {
     ring->passed[frame->type]++;
-    ring->refused +=
-        !replica_receive(&to->replica, from, frame->type, frame->payload.data, frame->payload.len);
+    ring->refused += !replica_receive(&to->replica.peers.receiver, from, frame->type,
+                                      frame->payload.data, frame->payload.len);
     fake_frame_free(frame);
     (void)replica_turn(&to->replica);
 }

@@ -255,8 +255,8 @@ static struct ring_node *elect_and_no_more(struct ring *ring, struct ring_node *
         turn(from);
         while (!leads(a) && !leads(b) && (frame = fake_net_take(&from->net)) != NULL) {
             if (frame->to == to->id) {
-                (void)replica_receive(&to->replica, from->id, frame->type, frame->payload.data,
-                                      frame->payload.len);
+                (void)replica_receive(&to->replica.peers.receiver, from->id, frame->type,
+                                      frame->payload.data, frame->payload.len);
                 turn(to);
             }
             fake_frame_free(frame);

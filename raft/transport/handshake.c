@@ -57,23 +57,15 @@ const struct handshake_reject_info *handshake_reject_info(enum handshake_reject 
                : &unknown;
 }
 
-static bool is_loggable(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text < ' ' || *text > '~' || *text == '"' || *text == '\\') {
-            return false;
-        }
-    }
-    return true;
-}
-
 const char *handshake_reason(const struct handshake *handshake)
 {
+    const char *text = handshake->text;
     bool own_words = handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_NEWER;
 
-    return own_words && handshake->text[0] != '\0' && is_loggable(handshake->text)
-               ? handshake->text
-               : handshake_reject_info(handshake->reject)->text;
+    for (const char *at = text; *at != '\0'; at++) { /* fit for a line of the log? */
+        own_words = own_words && *at >= ' ' && *at <= '~' && *at != '"' && *at != '\\';
+    }
+    return own_words && text[0] != '\0' ? text : handshake_reject_info(handshake->reject)->text;
 }
 
 /* --- levels --- */
@@ -104,33 +96,6 @@ static void handshake_move(struct handshake *handshake, enum handshake_state to)
 
     ASSERT((allowed[handshake->state] & 1U << to) != 0);
     handshake->state = to;
-}
-
-/* Fail; an acceptor sends the reason. */
-static void handshake_fail(struct handshake *handshake, enum handshake_reject reject,
-                           struct buf *out)
-{
-    BUF_LOCAL(payload);
-    char newer[HANDSHAKE_TEXT_BYTES];
-    const char *text = handshake_reject_info(reject)->text;
-
-    ASSERT(reject != HANDSHAKE_REJECT_NONE);
-    handshake->reject = reject;
-    handshake_move(handshake, HANDSHAKE_FAILED);
-    if (handshake->dialler) {
-        return;
-    }
-    if (reject == HANDSHAKE_REJECT_NEWER) { /* the dialler is too old: with the numbers */
-        (void)snprintf(newer, sizeof newer,
-                       "the cluster is at level %u and this leafd speaks levels %u to %u: start "
-                       "leafd %s, as node %llu runs, or a later one",
-                       handshake->level, handshake->peer_levels.min, handshake->peer_levels.max,
-                       LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
-        text = newer;
-    }
-    buf_put_u16(&payload, (uint16_t)reject);
-    buf_put_str16(&payload, text, strlen(text));
-    frame_put(out, FRAME_REJECT, payload.data, payload.len);
 }
 
 /* --- sending --- */
@@ -228,16 +193,6 @@ static enum handshake_reject take_hello(struct handshake *handshake, const uint8
     return HANDSHAKE_REJECT_NONE;
 }
 
-static enum handshake_reject reject_of(int err)
-{
-    for (unsigned i = 0; i < sizeof rejects / sizeof rejects[0]; i++) {
-        if (rejects[i].text != NULL && rejects[i].err == err) {
-            return (enum handshake_reject)i;
-        }
-    }
-    return err == ERR_EXISTS ? HANDSHAKE_REJECT_TWICE : HANDSHAKE_REJECT_MALFORMED;
-}
-
 /* May the peer, which has proved the secret, take part? len bytes: what it sent as its proof. */
 static enum handshake_reject handshake_judge(struct handshake *handshake, const void *statement,
                                              size_t len)
@@ -249,8 +204,14 @@ static enum handshake_reject handshake_judge(struct handshake *handshake, const 
                                     .states = !handshake->dialler && !handshake->joins,
                                     .statement = statement,
                                     .len = len};
+    int err = receiver->judge(receiver, &claim, &handshake->level);
 
-    return reject_of(receiver->judge(receiver, &claim, &handshake->level));
+    for (unsigned i = 0; i < sizeof rejects / sizeof rejects[0]; i++) {
+        if (rejects[i].text != NULL && rejects[i].err == err) {
+            return (enum handshake_reject)i;
+        }
+    }
+    return err == ERR_EXISTS ? HANDSHAKE_REJECT_TWICE : HANDSHAKE_REJECT_MALFORMED;
 }
 
 static enum handshake_reject take_challenge(struct handshake *handshake, const uint8_t *payload,
@@ -339,81 +300,76 @@ static enum handshake_reject take_reject(struct handshake *handshake, const uint
     return code;
 }
 
-static enum handshake_reject handshake_take(struct handshake *handshake, enum frame_type type,
-                                            const uint8_t *payload, size_t len, struct buf *out)
-{
-    enum handshake_state state = handshake->state;
-
-    if (state == HANDSHAKE_HELLO_AWAITED && type == FRAME_HELLO) {
-        return take_hello(handshake, payload, len, out);
-    }
-    if (state == HANDSHAKE_HELLO_SENT && type == FRAME_CHALLENGE) {
-        return take_challenge(handshake, payload, len, out);
-    }
-    if (state == HANDSHAKE_CHALLENGE_SENT && type == FRAME_PROOF) {
-        return take_proof(handshake, payload, len, out);
-    }
-    if (handshake->dialler && type == FRAME_REJECT) {
-        return take_reject(handshake, payload, len);
-    }
-    if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0 && !handshake->joins) {
-        if (handshake->refused == HANDSHAKE_REJECT_NONE) {
-            handshake_move(handshake, HANDSHAKE_DONE);
-        }
-        return handshake->refused;
-    }
-    if (state == HANDSHAKE_PROOF_SENT && type == FRAME_JOINED && handshake->joins) {
-        handshake_move(handshake, HANDSHAKE_ANSWERED);
-        return HANDSHAKE_REJECT_NONE;
-    }
-    return HANDSHAKE_REJECT_MALFORMED;
-}
-
 void handshake_receive(struct handshake *handshake, enum frame_type type, const uint8_t *payload,
                        size_t len, struct buf *out)
 {
-    enum handshake_reject reject;
+    enum handshake_reject reject = HANDSHAKE_REJECT_MALFORMED;
+    enum handshake_state state = handshake->state;
+    char newer[HANDSHAKE_TEXT_BYTES];
+    BUF_LOCAL(refusal);
+    const char *text;
 
-    ASSERT(handshake->state < HANDSHAKE_DONE);
-    reject = handshake_take(handshake, type, payload, len, out);
-    if (reject != HANDSHAKE_REJECT_NONE) {
-        handshake_fail(handshake, reject, out);
+    ASSERT(state < HANDSHAKE_DONE);
+    if (state == HANDSHAKE_HELLO_AWAITED && type == FRAME_HELLO) {
+        reject = take_hello(handshake, payload, len, out);
+    } else if (state == HANDSHAKE_HELLO_SENT && type == FRAME_CHALLENGE) {
+        reject = take_challenge(handshake, payload, len, out);
+    } else if (state == HANDSHAKE_CHALLENGE_SENT && type == FRAME_PROOF) {
+        reject = take_proof(handshake, payload, len, out);
+    } else if (handshake->dialler && type == FRAME_REJECT) {
+        reject = take_reject(handshake, payload, len);
+    } else if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0 &&
+               !handshake->joins) {
+        reject = handshake->refused;
+        if (reject == HANDSHAKE_REJECT_NONE) {
+            handshake_move(handshake, HANDSHAKE_DONE);
+        }
+    } else if (state == HANDSHAKE_PROOF_SENT && type == FRAME_JOINED && handshake->joins) {
+        reject = HANDSHAKE_REJECT_NONE;
+        handshake_move(handshake, HANDSHAKE_ANSWERED);
     }
+    if (reject == HANDSHAKE_REJECT_NONE) {
+        return;
+    }
+    handshake->reject = reject;
+    handshake_move(handshake, HANDSHAKE_FAILED);
+    if (handshake->dialler) {
+        return;
+    }
+    /* An acceptor sends the reason; to a dialler that is too old with the numbers. */
+    if (reject == HANDSHAKE_REJECT_NEWER) {
+        (void)snprintf(newer, sizeof newer,
+                       "the cluster is at level %u and this leafd speaks levels %u to %u: start "
+                       "leafd %s, as node %llu runs, or a later one",
+                       handshake->level, handshake->peer_levels.min, handshake->peer_levels.max,
+                       LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
+    }
+    text = reject == HANDSHAKE_REJECT_NEWER ? newer : handshake_reject_info(reject)->text;
+    buf_put_u16(&refusal, (uint16_t)reject);
+    buf_put_str16(&refusal, text, strlen(text));
+    frame_put(out, FRAME_REJECT, refusal.data, refusal.len);
 }
 
 /* --- start --- */
 
-static void handshake_begin(struct handshake *handshake, const struct handshake_config *config,
-                            const struct tls_peer *proof, enum handshake_state state)
-{
-    ASSERT(config->node_id > 0);
-    ASSERT(strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
-    *handshake = (struct handshake){.config = config,
-                                    .proof = *proof,
-                                    .state = state,
-                                    .dialler = state == HANDSHAKE_HELLO_SENT};
-}
-
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
                     uint64_t wanted, const struct tls_peer *proof, struct buf *out)
 {
-    ASSERT(wanted > 0 && wanted != config->node_id);
-    handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
-    handshake->peer_id = wanted;
+    ASSERT(config->node_id > 0 && strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
+    ASSERT(wanted != config->node_id && (wanted != 0 || config->receiver->introduce != NULL));
+    *handshake = (struct handshake){.config = config,
+                                    .proof = *proof,
+                                    .state = HANDSHAKE_HELLO_SENT,
+                                    .dialler = true,
+                                    .joins = wanted == 0,
+                                    .peer_id = wanted};
     handshake_introduce(handshake, out);
-}
-
-void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const struct tls_peer *proof, struct buf *out)
-{
-    ASSERT(config->receiver->introduce != NULL);
-    handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_SENT);
-    handshake_introduce(handshake, out);
-    handshake->joins = true;
 }
 
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
                       const struct tls_peer *proof)
 {
-    handshake_begin(handshake, config, proof, HANDSHAKE_HELLO_AWAITED);
+    ASSERT(config->node_id > 0 && strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
+    *handshake =
+        (struct handshake){.config = config, .proof = *proof, .state = HANDSHAKE_HELLO_AWAITED};
 }

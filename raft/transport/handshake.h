@@ -106,14 +106,11 @@ struct handshake {
     char text[HANDSHAKE_TEXT_BYTES + 1]; /* its text, unchecked bytes */
 };
 
-/* Begin as the dialler of the node `wanted`; appends the HELLO frame to out. */
+/* Begin as the dialler of the node `wanted`; appends the HELLO frame to out. 0: as a node that
+ * wants to join through any node that listens there; once ANSWERED, the last received frame is the
+ * answer. */
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
                     uint64_t wanted, const struct tls_peer *proof, struct buf *out);
-
-/* Begin as a node that wants to join through any node that listens there. Once ANSWERED, the last
- * received frame is the answer. */
-void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const struct tls_peer *proof, struct buf *out);
 
 /* Begin as the acceptor of the connection. */
 void handshake_accept(struct handshake *handshake, const struct handshake_config *config,

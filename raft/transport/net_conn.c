@@ -91,7 +91,7 @@ void net_out_flush(struct net_out *out)
         return;
     }
     tls_channel_seal(out->tls);
-    from = tls_channel_out(out->tls);
+    from = &out->tls->out;
     if (from->len == 0) {
         return;
     }
@@ -157,7 +157,7 @@ static void conn_unref(struct net_conn *conn)
     ASSERT(!out->writing);
     buf_free(&out->sealed);
     tls_channel_free(conn->out.tls);
-    frame_decoder_free(&conn->decoder);
+    buf_free(&conn->decoder.buf);
     free(conn);
     net_hub_release(hub);
 }
@@ -179,7 +179,7 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
     conn->wanted_id = wanted_id;
     conn->role = role;
     conn->state = role == NET_CONN_ACCEPTS ? NET_CONN_HANDSHAKE : NET_CONN_RESOLVING;
-    frame_decoder_init(&conn->decoder);
+    conn->decoder = (struct frame_decoder){0};
     ASSERT(uv_tcp_init(hub->loop, &conn->tcp) == 0);
     ASSERT(uv_timer_init(hub->loop, &conn->timer) == 0);
     conn->tcp.data = conn;
@@ -313,7 +313,7 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
         conn->keyed_ms = conn->up_ms;
         ASSERT(uv_timer_start(&conn->timer, conn_check_cb, interval_ms, interval_ms) == 0);
         if (conn->role == NET_CONN_ACCEPTS) {
-            frame_decoder_open(&conn->decoder);
+            conn->decoder.is_open = true;
         }
         conn->ops->up(conn);
     } else if (conn->handshake.state == HANDSHAKE_ANSWERED && conn->role == NET_CONN_JOINS) {
@@ -325,20 +325,6 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
         if (conn->role == NET_CONN_ACCEPTS) {
             conn_move(conn, NET_CONN_REJECTING); /* likewise */
         }
-    }
-}
-
-static const char *broken_text(int err)
-{
-    switch (err) {
-    case ERR_BAD_VERSION:
-        return "frame of an unknown version";
-    case ERR_TOO_LARGE:
-        return "frame too large";
-    case ERR_CORRUPT:
-        return "frame with a wrong checksum";
-    default:
-        return "malformed frame or unknown type";
     }
 }
 
@@ -355,7 +341,11 @@ static void take_plain(struct net_conn *conn, const uint8_t *data, size_t len)
             return;
         }
         if (rv < 0) {
-            net_conn_close(conn, broken_text(rv));
+            reason = rv == ERR_BAD_VERSION ? "frame of an unknown version"
+                     : rv == ERR_TOO_LARGE ? "frame too large"
+                     : rv == ERR_CORRUPT   ? "frame with a wrong checksum"
+                                           : "malformed frame or unknown type";
+            net_conn_close(conn, reason);
         } else if (conn->state == NET_CONN_HANDSHAKE) {
             handshake_frame(conn, &frame);
         } else if (conn->role == NET_CONN_DIALS) {
@@ -384,43 +374,20 @@ static bool secure(struct net_conn *conn)
     }
     if (rv < 0) {
         conn->untrusted = rv == ERR_REFUSED;
-        net_conn_close(conn, tls_channel_reason(conn->out.tls));
+        net_conn_close(conn, conn->out.tls->reason);
     }
     if (rv <= 0) {
         return false;
     }
     peer = tls_channel_peer(conn->out.tls);
-    if (conn->role == NET_CONN_DIALS) {
-        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, peer, &out);
-    } else if (conn->role == NET_CONN_JOINS) {
-        handshake_join(&conn->handshake, &conn->hub->handshake, peer, &out);
-    } else {
+    if (conn->role == NET_CONN_ACCEPTS) {
         handshake_accept(&conn->handshake, &conn->hub->handshake, peer);
+    } else { /* of one that joins, wanted_id is 0 */
+        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, peer, &out);
     }
     tls_channel_write(conn->out.tls, out.data, out.len);
     net_out_flush(&conn->out);
     return conn->state == NET_CONN_HANDSHAKE;
-}
-
-static void take_sealed(struct net_conn *conn, const uint8_t *data, size_t len)
-{
-    struct net_hub *hub = conn->hub;
-    ssize_t got = 1;
-
-    tls_channel_feed(conn->out.tls, data, len);
-    if (!tls_channel_is_open(conn->out.tls) && !secure(conn)) {
-        return;
-    }
-    while (got > 0 && (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP)) {
-        got = tls_channel_read(conn->out.tls, hub->plain, sizeof hub->plain);
-        if (got > 0) {
-            take_plain(conn, hub->plain, (size_t)got);
-        }
-    }
-    net_out_flush(&conn->out);
-    if (got < 0) {
-        net_conn_close(conn, tls_channel_reason(conn->out.tls));
-    }
 }
 
 /* One buffer for all connections: the input is consumed before the loop reads again. */
@@ -435,6 +402,8 @@ static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
     struct net_conn *conn = stream->data;
+    struct net_hub *hub = conn->hub;
+    ssize_t got = 1;
 
     if (len < 0) {
         net_conn_close(conn, len == UV_EOF ? "closed by the peer" : uv_strerror((int)len));
@@ -448,9 +417,21 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
         return;
     }
     if (conn->out.tls == NULL) { /* an acceptor's first bytes */
-        conn->out.tls = tls_channel_accept(conn->hub->keys, conn->hub->config.node_id);
+        conn->out.tls = tls_channel_new(hub->keys, NULL, hub->config.node_id, 0);
     }
-    take_sealed(conn, (const uint8_t *)buf->base, (size_t)len);
+    tls_channel_feed(conn->out.tls, buf->base, (size_t)len);
+    if (conn->out.tls->state == CHANNEL_OPEN || secure(conn)) {
+        while (got > 0 && (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP)) {
+            got = tls_channel_read(conn->out.tls, hub->plain, sizeof hub->plain);
+            if (got > 0) {
+                take_plain(conn, hub->plain, (size_t)got);
+            }
+        }
+        net_out_flush(&conn->out);
+    }
+    if (got < 0) {
+        net_conn_close(conn, conn->out.tls->reason);
+    }
     tls_channel_feed(conn->out.tls, NULL, 0);
 }
 
@@ -477,8 +458,10 @@ void net_conn_begin(struct net_conn *conn)
         return;
     }
     if (conn->role != NET_CONN_ACCEPTS) { /* an acceptor waits for the first byte */
-        conn->out.tls = tls_channel_dial(conn->hub->keys, conn->offer, conn->hub->config.node_id,
-                                         conn->wanted_id);
+        conn->out.tls = tls_channel_new(
+            conn->hub->keys,
+            &conn->hub->keys->credentials[conn->offer % conn->hub->keys->credential_count],
+            conn->hub->config.node_id, conn->wanted_id);
         net_out_flush(&conn->out);
     }
 }

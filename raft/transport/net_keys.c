@@ -19,7 +19,6 @@
 #include <openssl/x509v3.h>
 
 #include "src/base/assert.h"
-#include "src/base/crypto.h"
 
 /* --- net_keys --- */
 
@@ -95,24 +94,6 @@ static bool parse_id(const char *text, uint64_t *ret_id)
     return *end == '\0' && strcmp(again, text) == 0 && *ret_id <= LIMIT_NODE_ID;
 }
 
-/* "<name>/<key>/<cluster>/<dialler>/<wanted>" in parts; false: other than five. */
-static bool split(char *text, char *ret_parts[5])
-{
-    for (unsigned i = 0; i < 5; i++) {
-        char *slash = strchr(text, '/');
-
-        ret_parts[i] = text;
-        if ((slash == NULL) != (i == 4)) {
-            return false;
-        }
-        if (slash != NULL) {
-            *slash = '\0';
-            text = slash + 1;
-        }
-    }
-    return true;
-}
-
 bool net_identity_parse(const struct net_keys *keys, const void *identity, size_t len,
                         struct net_identity *ret_identity)
 {
@@ -120,14 +101,19 @@ bool net_identity_parse(const struct net_keys *keys, const void *identity, size_
     uint8_t digest[NET_CREDENTIAL_ID_BYTES];
     char text[NET_IDENTITY_BYTES];
     char hex[HEX_BYTES + 1];
-    char *parts[5];
+    char *parts[5]; /* "<name>/<key>/<cluster>/<dialler>/<wanted>" */
+    char *rest = text;
+    unsigned count = 0;
 
     if (len >= sizeof text || memchr(identity, '\0', len) != NULL) {
         return false;
     }
     memcpy(text, identity, len);
     text[len] = '\0';
-    if (!split(text, parts) || strcmp(parts[0], IDENTITY_NAME) != 0 ||
+    while (rest != NULL && count < 5) {
+        parts[count++] = strsep(&rest, "/");
+    }
+    if (rest != NULL || count != 5 || strcmp(parts[0], IDENTITY_NAME) != 0 ||
         !parse_id(parts[3], &found.dialler) || !parse_id(parts[4], &found.wanted) ||
         found.dialler == 0) {
         return false;
@@ -156,48 +142,39 @@ void net_identity_psk(const struct net_credential *credential, const void *ident
 
 /* --- names in certificates --- */
 
-static bool name_parse(const struct net_keys *keys, const char *name, size_t len,
-                       bool *ret_same_cluster, uint64_t *ret_node_id)
-{
-    const size_t prefix = strlen(NAME_PREFIX);
-    const size_t own_len = strlen(keys->cluster_id);
-    char text[LIMIT_CLUSTER_ID_BYTES + 32];
-    char *slash;
-
-    if (len < prefix || len - prefix >= sizeof text || memchr(name, '\0', len) != NULL) {
-        return false;
-    }
-    memcpy(text, name + prefix, len - prefix);
-    text[len - prefix] = '\0';
-    slash = strrchr(text, '/');
-    if (slash == NULL || !parse_id(slash + 1, ret_node_id) || *ret_node_id == 0) {
-        return false;
-    }
-    *ret_same_cluster =
-        (size_t)(slash - text) == own_len && memcmp(text, keys->cluster_id, own_len) == 0;
-    return true;
-}
-
 bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool *ret_same_cluster,
                            uint64_t *ret_node_id)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    const size_t prefix = strlen(NAME_PREFIX);
+    const size_t own_len = strlen(keys->cluster_id);
     unsigned found = 0;
     bool sound = false;
 
     for (int i = 0; names != NULL && i < sk_GENERAL_NAME_num(names); i++) {
         const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        const char *text;
+        char text[LIMIT_CLUSTER_ID_BYTES + 32];
+        const unsigned char *uri;
+        char *slash;
         size_t len;
 
         if (name->type != GEN_URI) {
             continue;
         }
-        text = (const char *)ASN1_STRING_get0_data(name->d.uniformResourceIdentifier);
+        uri = ASN1_STRING_get0_data(name->d.uniformResourceIdentifier);
         len = (size_t)ASN1_STRING_length(name->d.uniformResourceIdentifier);
-        if (len >= strlen(NAME_PREFIX) && memcmp(text, NAME_PREFIX, strlen(NAME_PREFIX)) == 0) {
-            found++;
-            sound = name_parse(keys, text, len, ret_same_cluster, ret_node_id);
+        if (len < prefix || memcmp(uri, NAME_PREFIX, prefix) != 0) {
+            continue;
+        }
+        found++;
+        sound = len - prefix < sizeof text && memchr(uri, '\0', len) == NULL;
+        if (sound) {
+            memcpy(text, uri + prefix, len - prefix);
+            text[len - prefix] = '\0';
+            slash = strrchr(text, '/');
+            sound = slash != NULL && parse_id(slash + 1, ret_node_id) && *ret_node_id != 0;
+            *ret_same_cluster = sound && (size_t)(slash - text) == own_len &&
+                                memcmp(text, keys->cluster_id, own_len) == 0;
         }
     }
     GENERAL_NAMES_free(names);
@@ -257,37 +234,17 @@ static int load_files(SSL_CTX *ctx, const struct net_key_source *source,
     return 0;
 }
 
-/* A digest of the certificates of the CA file: another file is another credential. */
-static int digest_ca(const char *file, uint8_t ret_id[NET_CREDENTIAL_ID_BYTES],
-                     char why[NET_KEYS_WHY_BYTES])
-{
-    EVP_MD_CTX *md = EVP_MD_CTX_new();
-    uint8_t digest[EVP_MAX_MD_SIZE];
-    BIO *bio = BIO_new_file(file, "r");
-    uint8_t data[4096];
-    int len;
-
-    if (bio == NULL) {
-        EVP_MD_CTX_free(md);
-        return file_fail(why, "peer.tls-dir", file);
-    }
-    ASSERT(md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1);
-    while ((len = BIO_read(bio, data, sizeof data)) > 0) {
-        ASSERT(EVP_DigestUpdate(md, data, (size_t)len) == 1);
-    }
-    ASSERT(EVP_DigestFinal_ex(md, digest, NULL) == 1);
-    memcpy(ret_id, digest, NET_CREDENTIAL_ID_BYTES);
-    EVP_MD_CTX_free(md);
-    (void)BIO_free(bio);
-    return 0;
-}
-
 static int add_certificate(struct net_keys *keys, const struct net_key_source *source,
                            char why[NET_KEYS_WHY_BYTES])
 {
     struct net_credential *credential = &keys->credentials[keys->credential_count++];
+    EVP_MD_CTX *md = EVP_MD_CTX_new();
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    BIO *ca = BIO_new_file(source->ca_file, "r");
     bool same_cluster = false;
+    uint8_t data[4096];
     uint64_t id;
+    int len;
     int rv;
 
     credential->certificate = true;
@@ -295,7 +252,16 @@ static int add_certificate(struct net_keys *keys, const struct net_key_source *s
     SSL_CTX_set_verify(keys->accept, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     rv = load_files(keys->accept, source, why);
     rv = rv != 0 ? rv : load_files(keys->dial_certificate, source, why);
-    rv = rv != 0 ? rv : digest_ca(source->ca_file, credential->id, why);
+    rv = rv == 0 && ca == NULL ? file_fail(why, "peer.tls-dir", source->ca_file) : rv;
+    /* The credential's id is a digest of the CA file: another file is another credential. */
+    ASSERT(md != NULL && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1);
+    while (rv == 0 && (len = BIO_read(ca, data, sizeof data)) > 0) {
+        ASSERT(EVP_DigestUpdate(md, data, (size_t)len) == 1);
+    }
+    ASSERT(EVP_DigestFinal_ex(md, digest, NULL) == 1);
+    memcpy(credential->id, digest, NET_CREDENTIAL_ID_BYTES);
+    EVP_MD_CTX_free(md);
+    (void)BIO_free(ca);
     /* The other nodes will check this certificate: it must name this node of this cluster. */
     if (rv == 0 &&
         (!net_certificate_names(keys, SSL_CTX_get0_certificate(keys->accept), &same_cluster, &id) ||
@@ -404,35 +370,9 @@ const struct net_credential *net_keys_find(const struct net_keys *keys,
  * each step of a handshake and after each failure. An open channel is read and written without it.
  */
 
-#define RECORD_BYTES 16384             /* of plain bytes: the maximum of a record */
 #define REKEY_RECORDS (1ULL << 23)     /* AES-GCM is good for 2^24.5 */
 #define SECRET_REASON "another secret" /* it is unknown which one is right */
 #define FORGED_REASON "a record that was changed on its way"
-
-enum channel_state { CHANNEL_SHAKING, CHANNEL_OPEN, CHANNEL_BROKEN };
-
-struct tls_channel {
-    SSL *ssl;
-    struct net_keys *keys;
-    enum channel_state state;
-    bool dials;
-    uint64_t own_id;
-    uint64_t wanted;                      /* of one that dials */
-    const struct net_credential *offered; /* likewise */
-    char identity[NET_IDENTITY_BYTES];
-    size_t identity_len;
-    bool known;               /* of one that accepts: the identity is of a secret here */
-    struct net_identity said; /* then */
-    struct tls_bytes bytes;   /* the fed input, and out */
-    size_t taken_bytes;       /* before it is open */
-    struct buf out;
-    uint8_t gathered[RECORD_BYTES];
-    size_t gathered_len;
-    uint64_t records; /* sealed since the last keys */
-    bool drained;     /* read() has taken all whole records of the input */
-    struct tls_peer peer;
-    char reason[TLS_REASON_BYTES];
-};
 
 /* --- secrets --- */
 
@@ -483,7 +423,8 @@ static int find_secret(SSL *ssl, const unsigned char *identity, size_t len,
 
 /* --- its life --- */
 
-static struct tls_channel *channel_new(struct net_keys *keys, SSL_CTX *ctx, uint64_t own_id)
+struct tls_channel *tls_channel_new(struct net_keys *keys, const struct net_credential *offered,
+                                    uint64_t own_id, uint64_t wanted)
 {
     struct tls_channel *channel = MUST_HAVE(calloc(1, sizeof *channel));
     BIO *bio = tls_bytes_bio(&channel->bytes);
@@ -491,41 +432,27 @@ static struct tls_channel *channel_new(struct net_keys *keys, SSL_CTX *ctx, uint
     channel->bytes.out = &channel->out;
     channel->keys = net_keys_ref(keys);
     channel->own_id = own_id;
-    channel->ssl = SSL_new(ctx);
+    channel->dials = offered != NULL;
+    channel->wanted = wanted;
+    channel->offered = offered;
+    channel->ssl = SSL_new(offered == NULL        ? keys->accept
+                           : offered->certificate ? keys->dial_certificate
+                                                  : keys->dial_secret);
     ASSERT(channel->ssl != NULL);
     SSL_set_bio(channel->ssl, bio, bio);
     ASSERT(SSL_set_app_data(channel->ssl, channel) == 1);
-    return channel;
-}
-
-struct tls_channel *tls_channel_dial(struct net_keys *keys, unsigned credential, uint64_t own_id,
-                                     uint64_t wanted)
-{
-    const struct net_credential *offered = &keys->credentials[credential % keys->credential_count];
-    struct tls_channel *channel = channel_new(
-        keys, offered->certificate ? keys->dial_certificate : keys->dial_secret, own_id);
-    int rv;
-
-    channel->dials = true;
-    channel->wanted = wanted;
-    channel->offered = offered;
+    if (offered == NULL) {
+        if (!keys->credentials[keys->credential_count - 1].certificate) { /* there are secrets */
+            SSL_set_psk_find_session_callback(channel->ssl, find_secret);
+        }
+        SSL_set_accept_state(channel->ssl);
+        return channel;
+    }
     if (!offered->certificate) {
         SSL_set_psk_use_session_callback(channel->ssl, use_secret);
     }
     SSL_set_connect_state(channel->ssl);
-    rv = tls_channel_shake(channel);
-    ASSERT(rv == 0);
-    return channel;
-}
-
-struct tls_channel *tls_channel_accept(struct net_keys *keys, uint64_t own_id)
-{
-    struct tls_channel *channel = channel_new(keys, keys->accept, own_id);
-
-    if (!keys->credentials[keys->credential_count - 1].certificate) { /* there are secrets */
-        SSL_set_psk_find_session_callback(channel->ssl, find_secret);
-    }
-    SSL_set_accept_state(channel->ssl);
+    ASSERT(tls_channel_shake(channel) == 0);
     return channel;
 }
 
@@ -551,64 +478,20 @@ void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len)
     }
 }
 
-bool tls_channel_is_open(const struct tls_channel *channel)
-{
-    return channel->state == CHANNEL_OPEN;
-}
-
 const struct tls_peer *tls_channel_peer(const struct tls_channel *channel)
 {
     ASSERT(channel->state == CHANNEL_OPEN);
     return &channel->peer;
 }
 
-struct buf *tls_channel_out(struct tls_channel *channel)
-{
-    return &channel->out;
-}
-
-const char *tls_channel_reason(const struct tls_channel *channel)
-{
-    return channel->reason;
-}
-
 /* --- the handshake --- */
-
-/* The queue is cleared only when it is not empty. */
-static void channel_clear_errors(void)
-{
-    if (ERR_peek_error() != 0) {
-        ERR_clear_error();
-    }
-}
 
 static int channel_broken(struct tls_channel *channel, int err, const char *reason)
 {
     channel->state = CHANNEL_BROKEN;
     (void)snprintf(channel->reason, sizeof channel->reason, "%s", reason);
-    channel_clear_errors();
+    tls_clear_errors();
     return err;
-}
-
-/* Set the reason. For a secret that does not match, OpenSSL reports one of these, on either
- * side. */
-static int shake_failed(struct tls_channel *channel)
-{
-    const unsigned long error = ERR_peek_error();
-    const char *text = ERR_reason_error_string(error);
-    char reason[TLS_REASON_BYTES];
-
-    switch (ERR_GET_REASON(error)) {
-    case SSL_R_BINDER_DOES_NOT_VERIFY:
-    case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
-    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
-    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
-        return channel_broken(channel, ERR_REFUSED, SECRET_REASON);
-    default:
-        (void)snprintf(reason, sizeof reason, "TLS: %s",
-                       text != NULL ? text : "the handshake failed");
-        return channel_broken(channel, ERR_REFUSED, reason);
-    }
 }
 
 /* The other side has finished: which node is now proved? */
@@ -652,13 +535,16 @@ static int channel_judge(struct tls_channel *channel)
 
 int tls_channel_shake(struct tls_channel *channel)
 {
+    char reason[TLS_REASON_BYTES];
+    unsigned long error;
+    const char *text;
     int rv;
 
     ASSERT(channel->state == CHANNEL_SHAKING);
     if (channel->taken_bytes > LIMIT_TLS_HANDSHAKE_BYTES) {
         return channel_broken(channel, ERR_TOO_LARGE, "TLS: a handshake too large");
     }
-    channel_clear_errors();
+    tls_clear_errors();
     rv = SSL_do_handshake(channel->ssl);
     if (rv == 1) {
         return channel_judge(channel);
@@ -666,7 +552,22 @@ int tls_channel_shake(struct tls_channel *channel)
     if (SSL_get_error(channel->ssl, rv) == SSL_ERROR_WANT_READ) {
         return 0;
     }
-    return shake_failed(channel);
+    error = ERR_peek_error();
+    text = ERR_reason_error_string(error);
+    switch (ERR_GET_REASON(error)) { /* of a secret that does not match, on either side: */
+    case SSL_R_BINDER_DOES_NOT_VERIFY:
+    case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+    case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
+        text = SECRET_REASON;
+        break;
+    default:
+        (void)snprintf(reason, sizeof reason, "TLS: %s",
+                       text != NULL ? text : "the handshake failed");
+        text = reason;
+        break;
+    }
+    return channel_broken(channel, ERR_REFUSED, text);
 }
 
 /* --- open --- */
@@ -714,7 +615,7 @@ static void channel_seal(struct tls_channel *channel, const void *data, size_t l
         (void)channel_broken(channel, ERR_CORRUPT, FORGED_REASON);
         return;
     }
-    channel->records += (len + RECORD_BYTES - 1) / RECORD_BYTES;
+    channel->records += (len + TLS_RECORD_BYTES - 1) / TLS_RECORD_BYTES;
 }
 
 void tls_channel_seal(struct tls_channel *channel)
@@ -730,16 +631,16 @@ void tls_channel_write(struct tls_channel *channel, const void *data, size_t len
     const uint8_t *from = data;
 
     while (len > 0 && channel->state == CHANNEL_OPEN) {
-        size_t part = RECORD_BYTES - channel->gathered_len;
+        size_t part = TLS_RECORD_BYTES - channel->gathered_len;
 
-        if (channel->gathered_len == 0 && len >= RECORD_BYTES) {
-            part = len - len % RECORD_BYTES;
+        if (channel->gathered_len == 0 && len >= TLS_RECORD_BYTES) {
+            part = len - len % TLS_RECORD_BYTES;
             channel_seal(channel, from, part);
         } else {
             part = part < len ? part : len;
             memcpy(channel->gathered + channel->gathered_len, from, part);
             channel->gathered_len += part;
-            if (channel->gathered_len == RECORD_BYTES) {
+            if (channel->gathered_len == TLS_RECORD_BYTES) {
                 tls_channel_seal(channel);
             }
         }
@@ -751,7 +652,7 @@ void tls_channel_write(struct tls_channel *channel, const void *data, size_t len
 void tls_channel_rekey(struct tls_channel *channel)
 {
     if (channel->state == CHANNEL_OPEN) {
-        channel_clear_errors();
+        tls_clear_errors();
         (void)SSL_key_update(channel->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
         channel->records = 0;
     }

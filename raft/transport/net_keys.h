@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "src/base/buf.h"
+#include "src/base/crypto.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 
@@ -122,7 +123,7 @@ bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool 
 /*
  * --- tls_channel: TLS 1.3 on one connection, between bytes that come and bytes that go. No I/O.
  *
- * The happy path: tls_channel_dial() or _accept(); feed() takes bytes from the socket, and bytes
+ * The happy path: tls_channel_new(); feed() takes bytes from the socket, and bytes
  * for the socket gather in `out`. shake() advances the handshake; once the channel is open, the
  * other node has proved a credential of the keys, and read() and write() carry plain bytes.
  *
@@ -144,8 +145,7 @@ bool net_certificate_names(const struct net_keys *keys, X509 *certificate, bool 
  */
 
 #define TLS_REASON_BYTES 96
-
-struct tls_channel;
+#define TLS_RECORD_BYTES 16384 /* of plain bytes: the maximum of a record */
 
 /* The node at the other end, once the channel is open. */
 struct tls_peer {
@@ -156,12 +156,35 @@ struct tls_peer {
     bool says_wanted; /* by an identity: wanted holds */
 };
 
-/* Dial node `wanted` (0: any), offering the credential of this number of the keys; the hello is
- * in `out`. */
-struct tls_channel *tls_channel_dial(struct net_keys *keys, unsigned credential, uint64_t own_id,
-                                     uint64_t wanted);
+enum tls_channel_state { CHANNEL_SHAKING, CHANNEL_OPEN, CHANNEL_BROKEN };
 
-struct tls_channel *tls_channel_accept(struct net_keys *keys, uint64_t own_id);
+struct tls_channel {
+    SSL *ssl;
+    struct net_keys *keys;
+    enum tls_channel_state state;
+    bool dials;
+    uint64_t own_id;
+    uint64_t wanted;                      /* of one that dials */
+    const struct net_credential *offered; /* likewise */
+    char identity[NET_IDENTITY_BYTES];
+    size_t identity_len;
+    bool known;               /* of one that accepts: the identity is of a secret here */
+    struct net_identity said; /* then */
+    struct tls_bytes bytes;   /* the fed input, and out */
+    size_t taken_bytes;       /* before it is open */
+    struct buf out;           /* for the socket; the caller takes them out */
+    uint8_t gathered[TLS_RECORD_BYTES];
+    size_t gathered_len;
+    uint64_t records; /* sealed since the last keys */
+    bool drained;     /* read() has taken all whole records of the input */
+    struct tls_peer peer;
+    char reason[TLS_REASON_BYTES]; /* why it is BROKEN */
+};
+
+/* Dial node `wanted` (0: any), offering a credential of the keys; the hello is in `out`. offered
+ * NULL: accept (and wanted is 0). */
+struct tls_channel *tls_channel_new(struct net_keys *keys, const struct net_credential *offered,
+                                    uint64_t own_id, uint64_t wanted);
 
 /* NULL-safe. */
 void tls_channel_free(struct tls_channel *channel);
@@ -173,8 +196,6 @@ void tls_channel_feed(struct tls_channel *channel, const void *data, size_t len)
 /* Continue the handshake: 1 once it is open; 0: the other side's turn; ERR_REFUSED (no trusted
  * node), ERR_TOO_LARGE or ERR_BAD_MESSAGE. */
 int tls_channel_shake(struct tls_channel *channel) MUST_CHECK;
-
-bool tls_channel_is_open(const struct tls_channel *channel);
 
 /* The other end of an open channel. * */
 const struct tls_peer *tls_channel_peer(const struct tls_channel *channel);
@@ -189,11 +210,5 @@ void tls_channel_seal(struct tls_channel *channel);
 
 /* Renew the keys of our direction with the next record. */
 void tls_channel_rekey(struct tls_channel *channel);
-
-/* The bytes for the socket; the caller takes them out. */
-struct buf *tls_channel_out(struct tls_channel *channel);
-
-/* Why it is BROKEN. Borrowed from it. */
-const char *tls_channel_reason(const struct tls_channel *channel);
 
 #endif

@@ -363,49 +363,36 @@ static void net_inbound_cb(uv_stream_t *listener, int status)
 
 /* --- the functions of struct net --- */
 
-/* The frame would not fit, or there is no link to take it. 0 if it can be queued. */
-static int send_check(const struct net_uv *net, uint64_t to, const struct buf *payload,
-                      struct net_out **ret_out)
-{
-    const struct net_link *link = net_uv_link(net, to);
-    size_t unsent;
-
-    if (payload->len > FRAME_PAYLOAD_BYTES_MAX) {
-        return ERR_TOO_LARGE;
-    }
-    if (link == NULL) {
-        return ERR_NOT_FOUND;
-    }
-    if (!net_link_is_up(link)) {
-        return ERR_IO;
-    }
-    unsent = link->conn->out.queue_bytes;
-    if (link->conn->out.writing) { /* the socket has taken a part of what is written */
-        unsent -= link->conn->out.sending_bytes;
-        unsent += uv_stream_get_write_queue_size((const uv_stream_t *)&link->conn->tcp);
-    }
-    if (unsent + FRAME_HEADER_BYTES + payload->len > LIMIT_PEER_QUEUE_BYTES) {
-        return ERR_OVERLOADED;
-    }
-    *ret_out = &link->conn->out;
-    return 0;
-}
-
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
 {
-    struct net_uv *net = CONTAINER(base, struct net_uv, base);
-    struct net_out *out = NULL;
-    int rv;
+    const struct net_link *link = net_uv_link(CONTAINER(base, struct net_uv, base), to);
+    size_t unsent_bytes = 0;
+    int rv = 0;
 
     ASSERT(!frame_is_handshake(type) && type != FRAME_PING);
-    rv = send_check(net, to, payload, &out);
+    if (link != NULL && net_link_is_up(link)) {
+        unsent_bytes = link->conn->out.queue_bytes;
+        if (link->conn->out.writing) { /* the socket has taken a part of what is written */
+            unsent_bytes -= link->conn->out.sending_bytes;
+            unsent_bytes += uv_stream_get_write_queue_size((const uv_stream_t *)&link->conn->tcp);
+        }
+    }
+    if (payload->len > FRAME_PAYLOAD_BYTES_MAX) {
+        rv = ERR_TOO_LARGE;
+    } else if (link == NULL) {
+        rv = ERR_NOT_FOUND;
+    } else if (!net_link_is_up(link)) {
+        rv = ERR_IO;
+    } else if (unsent_bytes + FRAME_HEADER_BYTES + payload->len > LIMIT_PEER_QUEUE_BYTES) {
+        rv = ERR_OVERLOADED;
+    }
     if (rv != 0) {
         buf_free(payload);
         return rv;
     }
-    net_out_frame(out, type, payload);
+    net_out_frame(&link->conn->out, type, payload);
     if (type == FRAME_CONFIRM || type == FRAME_CONFIRM_ACK) { /* it needs no disk, no state */
-        net_out_flush(out); /* this may end the link; then its frames are lost, as always */
+        net_out_flush(&link->conn->out); /* this may end the link; its frames are then lost */
     }
     return 0;
 }

@@ -72,40 +72,23 @@ bool frame_is_handshake(enum frame_type type)
     return type >= FRAME_HELLO && type <= FRAME_JOINED;
 }
 
-void frame_decoder_init(struct frame_decoder *decoder)
-{
-    *decoder = (struct frame_decoder){BUF_INIT, LIMIT_HANDSHAKE_BYTES, true, false, 0};
-}
-
-void frame_decoder_open(struct frame_decoder *decoder)
-{
-    ASSERT(decoder->handshake);
-    decoder->handshake = false;
-    decoder->max_bytes = LIMIT_FRAME_BYTES;
-}
-
-void frame_decoder_free(struct frame_decoder *decoder)
-{
-    buf_free(&decoder->buf);
-    decoder->buf_is_given = false;
-}
-
 /* Check the header, before any payload is kept. 0 or an error. */
 static int header_check(const struct frame_decoder *decoder, const uint8_t *header)
 {
+    const size_t bytes_max = decoder->is_open ? LIMIT_FRAME_BYTES : LIMIT_HANDSHAKE_BYTES;
     const uint32_t checked_len = get_u32(header);
 
     if (header[8] != FRAME_VERSION) {
         return ERR_BAD_VERSION;
     }
-    if (checked_len > decoder->max_bytes - CHECKED_AT) {
+    if (checked_len > bytes_max - CHECKED_AT) {
         return ERR_TOO_LARGE;
     }
     if (checked_len < FRAME_HEADER_BYTES - CHECKED_AT || header[10] != 0 || header[11] != 0) {
         return ERR_BAD_MESSAGE;
     }
     if (!type_is_known(header[9]) ||
-        frame_is_handshake((enum frame_type)header[9]) != decoder->handshake) {
+        frame_is_handshake((enum frame_type)header[9]) == decoder->is_open) {
         return ERR_BAD_MESSAGE;
     }
     return 0;
@@ -147,40 +130,12 @@ static bool gather_to(struct frame_decoder *decoder, size_t want, const uint8_t 
     return decoder->buf.len == want;
 }
 
-static int next_frame(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
-                      struct frame *ret_frame)
-{
-    const uint8_t *bytes = *data;
-    bool in_place = decoder->buf.len == 0 && *len >= FRAME_HEADER_BYTES;
-    int rv;
-
-    if (!in_place) {
-        if (decoder->buf.len < FRAME_HEADER_BYTES &&
-            !gather_to(decoder, FRAME_HEADER_BYTES, data, len)) {
-            return 0;
-        }
-        bytes = decoder->buf.data;
-    }
-    rv = header_check(decoder, bytes);
-    if (rv != 0) {
-        return rv;
-    }
-    if (in_place && frame_bytes(bytes) <= *len) {
-        *data += frame_bytes(bytes);
-        *len -= frame_bytes(bytes);
-        return frame_open(bytes, ret_frame);
-    }
-    if (!gather_to(decoder, frame_bytes(bytes), data, len)) {
-        return 0;
-    }
-    decoder->buf_is_given = true;
-    return frame_open(decoder->buf.data, ret_frame);
-}
-
 int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
                        struct frame *ret_frame)
 {
-    int rv;
+    bool in_place;
+    const uint8_t *bytes;
+    int rv = 0;
 
     if (decoder->error != 0) {
         return decoder->error;
@@ -192,7 +147,22 @@ int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size
             buf_free(&decoder->buf);
         }
     }
-    rv = next_frame(decoder, data, len, ret_frame);
+    in_place = decoder->buf.len == 0 && *len >= FRAME_HEADER_BYTES;
+    if (!in_place && decoder->buf.len < FRAME_HEADER_BYTES &&
+        !gather_to(decoder, FRAME_HEADER_BYTES, data, len)) {
+        ASSERT(*len == 0);
+        return 0;
+    }
+    bytes = in_place ? *data : decoder->buf.data;
+    rv = header_check(decoder, bytes);
+    if (rv == 0 && in_place && frame_bytes(bytes) <= *len) {
+        *data += frame_bytes(bytes);
+        *len -= frame_bytes(bytes);
+        rv = frame_open(bytes, ret_frame);
+    } else if (rv == 0 && gather_to(decoder, frame_bytes(bytes), data, len)) {
+        decoder->buf_is_given = true;
+        rv = frame_open(decoder->buf.data, ret_frame);
+    }
     if (rv < 0) {
         decoder->error = rv;
     }
@@ -254,39 +224,11 @@ static void read_member(struct reader *reader, struct conf_member *ret_member)
     }
 }
 
-/* Ids and addresses are unique, and there is a voter. The library's decoder refuses a second use of
- * an address as well. */
-static bool members_fit(const struct configuration *configuration)
-{
-    MEMBER_FOREACH (member, configuration) {
-        MEMBER_FOREACH (other, configuration) {
-            if (other != member &&
-                (other->id == member->id || strcmp(other->address, member->address) == 0)) {
-                return false;
-            }
-        }
-    }
-    return configuration_voters(configuration) > 0;
-}
-
-/* The rest must be the zeros up to the next multiple of 8: one encoding for one configuration. */
-static bool padding_fits(struct reader *reader)
-{
-    if (reader->len % CONFIGURATION_ALIGN != 0 || reader_left(reader) >= CONFIGURATION_ALIGN) {
-        return false;
-    }
-    while (reader_left(reader) > 0) {
-        if (reader_u8(reader) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 int configuration_decode(const void *data, size_t len, struct configuration *ret_configuration)
 {
     struct reader reader;
     uint64_t count;
+    bool fits;
 
     reader_init(&reader, data, len);
     if (reader_u8(&reader) != CONFIGURATION_VERSION) {
@@ -300,10 +242,26 @@ int configuration_decode(const void *data, size_t len, struct configuration *ret
     for (unsigned i = 0; i < count && !reader.bad; i++) {
         read_member(&reader, &ret_configuration->members[i]);
     }
-    if (reader.bad || !padding_fits(&reader) || !members_fit(ret_configuration)) {
+    /* The rest are the zeros up to the next multiple of 8: one encoding for one configuration. */
+    fits =
+        !reader.bad && len % CONFIGURATION_ALIGN == 0 && reader_left(&reader) < CONFIGURATION_ALIGN;
+    while (fits && reader_left(&reader) > 0) {
+        fits = reader_u8(&reader) == 0;
+    }
+    if (!fits) {
         return ERR_BAD_MESSAGE;
     }
-    return 0;
+    /* Ids and addresses are unique, and there is a voter. The library's decoder refuses a second
+     * use of an address as well. */
+    MEMBER_FOREACH (member, ret_configuration) {
+        for (const struct conf_member *other = ret_configuration->members; other < member;
+             other++) {
+            if (other->id == member->id || strcmp(other->address, member->address) == 0) {
+                return ERR_BAD_MESSAGE;
+            }
+        }
+    }
+    return configuration_voters(ret_configuration) > 0 ? 0 : ERR_BAD_MESSAGE;
 }
 
 int configuration_check(const void *data, size_t len)
@@ -517,7 +475,7 @@ int wire_clock_decode(const void *data, size_t len, struct wire_clock *ret_clock
 
 /* --- leaders --- */
 
-static bool peer_durable_is_sound(const struct peer_durable *durable)
+static bool durable_is_sound(const struct wire_durable *durable)
 {
     return durable->term < WIRE_NUMBER_BOUND && durable->index < WIRE_NUMBER_BOUND &&
            durable->vote <= LIMIT_NODE_ID && durable->last_term <= durable->term &&
@@ -525,15 +483,10 @@ static bool peer_durable_is_sound(const struct peer_durable *durable)
 }
 
 static const struct field durable_fields[] = {
-    FIELD_NUMBER(struct wire_durable, now.incarnation), FIELD_NUMBER(struct wire_durable, now.term),
-    FIELD_NUMBER(struct wire_durable, now.index),       FIELD_NUMBER(struct wire_durable, now.vote),
-    FIELD_NUMBER(struct wire_durable, now.last_term),
+    FIELD_NUMBER(struct wire_durable, incarnation), FIELD_NUMBER(struct wire_durable, term),
+    FIELD_NUMBER(struct wire_durable, index),       FIELD_NUMBER(struct wire_durable, vote),
+    FIELD_NUMBER(struct wire_durable, last_term),
 };
-
-static bool durable_is_sound(const struct wire_durable *durable)
-{
-    return peer_durable_is_sound(&durable->now);
-}
 
 WIRE_CODEC(durable, 0)
 
@@ -654,7 +607,7 @@ static bool statement_is_sound(const struct wire_statement *statement)
     const char *address = statement->address;
     const char *why;
 
-    return peer_durable_is_sound(&statement->start) && conf_is_sound(&statement->conf) &&
+    return durable_is_sound(&statement->start) && conf_is_sound(&statement->conf) &&
            uid_is_sound(&statement->birth.uid) &&
            (address[0] == '\0' || member_address_check(address, strlen(address), &why)) &&
            statement->earlier_len % sizeof(uint32_t) == 0 &&

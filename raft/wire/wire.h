@@ -75,19 +75,15 @@ struct frame {
     size_t len;
 };
 
+/* Begins as zeros; its owner frees buf. */
 struct frame_decoder {
     struct buf buf;    /* header and payload of a frame that came in pieces */
-    size_t max_bytes;  /* of a frame, header included */
-    bool handshake;    /* only frames of the handshake are expected now; otherwise only others */
+    bool is_open;      /* false: only frames of the handshake are expected, of at most
+                          LIMIT_HANDSHAKE_BYTES; true: only others, of at most LIMIT_FRAME_BYTES.
+                          Its owner sets it between two frames */
     bool buf_is_given; /* the last returned frame is in buf: empty it at the next call */
     int error;         /* a broken stream stays broken */
 };
-
-/* Expect a handshake: only its frames, of at most LIMIT_HANDSHAKE_BYTES. */
-void frame_decoder_init(struct frame_decoder *decoder);
-
-/* From the next frame on: no handshake frames, and LIMIT_FRAME_BYTES. */
-void frame_decoder_open(struct frame_decoder *decoder);
 
 /*
  * Take input from *data, *len (both are moved past what was taken). Returns 1 with a frame; 0 when
@@ -97,8 +93,6 @@ void frame_decoder_open(struct frame_decoder *decoder);
  */
 int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
                        struct frame *ret_frame) MUST_CHECK;
-
-void frame_decoder_free(struct frame_decoder *decoder);
 
 /*
  * --- configurations: the members of a cluster ---
@@ -274,19 +268,14 @@ WIRE_MESSAGE(probe);
 #define PEER_INCARNATION_RANDOM_BITS 32
 
 /* What a node's disk holds of the consensus. Later starts of an honest node that forgets nothing
- * cannot be below it (raft/core/rollback.h). */
-struct peer_durable {
+ * cannot be below it (raft/core/rollback.h). As a frame: what the sender's disk holds now, so that
+ * all others, not only the leader, know what it must not forget. */
+struct wire_durable {
     uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
     uint64_t term;        /* current term */
     uint64_t index;       /* of the last entry */
     uint64_t vote;        /* in that term; 0: none */
     uint64_t last_term;   /* of the last entry; 0: there is none */
-};
-
-/* What the sender's disk holds: so that all others, not only the leader, know what it must not
- * forget. */
-struct wire_durable {
-    struct peer_durable now;
 };
 WIRE_MESSAGE(durable);
 
@@ -365,7 +354,7 @@ struct wire_birth {
 /* A dialler's report of itself: what its disk held at its start; the configuration that has it as a
  * member; its cluster; its address; and its earlier incarnations. */
 struct wire_statement {
-    struct peer_durable start;
+    struct wire_durable start;
     struct wire_conf conf;
     struct wire_birth birth;
     char address[LIMIT_ADDRESS_BYTES + 1]; /* its address to dial; "": not reported */

@@ -119,39 +119,27 @@ static int64_t distance_ms(uint64_t from_ms, uint64_t to_ms)
     return to_ms > from_ms ? distance : -distance;
 }
 
-/* The place for the peer's sample: its own, a new one, or the oldest one's. */
-static struct clock_sample *sample_place(struct clock_check *check, uint64_t peer)
-{
-    struct clock_sample *oldest = &check->samples[0];
-
-    ASSERT(check->count <= LIMIT_NODES);
-    for (size_t i = 0; i < check->count; i++) {
-        struct clock_sample *sample = &check->samples[i];
-
-        if (sample->peer == peer) {
-            return sample;
-        }
-        if (sample->taken_ms < oldest->taken_ms) {
-            oldest = sample;
-        }
-    }
-    if (check->count < LIMIT_NODES) {
-        return &check->samples[check->count++];
-    }
-    return oldest;
-}
-
 void clock_check_sample(struct clock_check *check, uint64_t peer, uint64_t sent_ms, uint64_t now_ms,
                         uint64_t peer_wall_ms, uint64_t own_wall_ms)
 {
     uint64_t rtt_ms = now_ms > sent_ms ? now_ms - sent_ms : 0;
-    struct clock_sample *sample;
+    struct clock_sample *oldest = &check->samples[0];
+    struct clock_sample *place = NULL; /* the peer's own, a new one, or the oldest one's */
 
     if (rtt_ms > CLOCK_SAMPLE_RTT_MAX_MS) {
         return;
     }
-    sample = sample_place(check, peer);
-    *sample = (struct clock_sample){
+    ASSERT(check->count <= LIMIT_NODES);
+    for (size_t i = 0; i < check->count; i++) {
+        struct clock_sample *sample = &check->samples[i];
+
+        place = sample->peer == peer ? sample : place;
+        oldest = sample->taken_ms < oldest->taken_ms ? sample : oldest;
+    }
+    if (place == NULL) {
+        place = check->count < LIMIT_NODES ? &check->samples[check->count++] : oldest;
+    }
+    *place = (struct clock_sample){
         .peer = peer,
         .taken_ms = now_ms,
         .own_ms = own_wall_ms,

@@ -172,4 +172,16 @@ bool clock_check_peer(const struct clock_check *check, uint64_t peer, uint64_t n
 int clock_check_verdict(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                         int64_t *ret_off_ms) MUST_CHECK;
 
+/* --- times --- */
+
+static inline uint64_t earlier_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t later_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 #endif

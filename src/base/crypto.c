@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
@@ -154,6 +155,13 @@ uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number)
 void tls_library_init(void)
 {
     ASSERT(OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, NULL) == 1);
+}
+
+void tls_clear_errors(void)
+{
+    if (ERR_peek_error() != 0) {
+        ERR_clear_error();
+    }
 }
 
 /* --- certificate_until_s --- */

@@ -63,6 +63,9 @@ uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number);
 
 void tls_library_init(void);
 
+/* Empty this thread's queue of errors, if there are any: a look costs a fifth of emptying it. */
+void tls_clear_errors(void);
+
 /* --- certificate_until_s: when a certificate ends, in seconds of Unix time; 0: it does not say. */
 
 struct x509_st;

@@ -66,18 +66,11 @@ struct field {
 
 /* --- writing --- */
 
-static inline void grown_put(struct buf *buf, uint32_t number)
-{
-    buf_put_number(buf, number < UINT16_MAX ? number : UINT16_MAX, 2);
-    if (number >= UINT16_MAX) {
-        buf_put_number(buf, number, 4);
-    }
-}
-
 FLAT void field_put(struct buf *buf, const struct field *field, const char *record)
 {
     const char *member = record + field->at;
     const char *len_at = record + field->len_at;
+    uint32_t number;
 
     switch (field->kind) {
     case FIELD_KIND_U8:
@@ -100,7 +93,11 @@ FLAT void field_put(struct buf *buf, const struct field *field, const char *reco
                        2);
         return;
     case FIELD_KIND_GROWN:
-        grown_put(buf, *(const uint32_t *)(const void *)member);
+        number = *(const uint32_t *)(const void *)member;
+        buf_put_number(buf, number < UINT16_MAX ? number : UINT16_MAX, 2);
+        if (number >= UINT16_MAX) {
+            buf_put_number(buf, number, 4);
+        }
         return;
     case FIELD_KIND_BOOL:
         buf_put_number(buf, *(const bool *)(const void *)member, 1);
@@ -127,16 +124,6 @@ FLAT void field_put(struct buf *buf, const struct field *field, const char *reco
 
 /* --- reading --- */
 
-static inline bool grown_read(struct reader *reader, uint32_t *ret_number)
-{
-    *ret_number = reader_u16(reader);
-    if (*ret_number < UINT16_MAX) {
-        return true;
-    }
-    *ret_number = reader_u32(reader);
-    return *ret_number >= UINT16_MAX;
-}
-
 /* Into a member of zeros. */
 static inline bool chars_take(const struct field *field, const uint8_t *text, size_t len,
                               char *member)
@@ -153,8 +140,9 @@ FLAT bool field_read(struct reader *reader, const struct field *field, char *rec
 {
     char *member = record + field->at;
     uint16_t *ret_len = (uint16_t *)(void *)(record + field->len_at);
+    bool fits = true;
     const uint8_t *text;
-    uint8_t byte;
+    uint32_t number;
     size_t len;
 
     switch (field->kind) {
@@ -178,7 +166,13 @@ FLAT bool field_read(struct reader *reader, const struct field *field, char *rec
         }
         return true;
     case FIELD_KIND_GROWN:
-        return grown_read(reader, (uint32_t *)(void *)member);
+        number = reader_u16(reader);
+        if (number == UINT16_MAX) {
+            number = reader_u32(reader);
+            fits = number >= UINT16_MAX;
+        }
+        *(uint32_t *)(void *)member = number;
+        return fits;
     case FIELD_KIND_STRING:
         *(const char **)(void *)member = (const char *)reader_str16(reader, &len);
         *ret_len = (uint16_t)len;
@@ -188,9 +182,9 @@ FLAT bool field_read(struct reader *reader, const struct field *field, char *rec
         *(size_t *)(void *)(record + field->len_at) = len;
         return true;
     case FIELD_KIND_BOOL:
-        byte = reader_u8(reader);
-        *(bool *)(void *)member = byte == 1;
-        return byte <= 1;
+        number = reader_u8(reader);
+        *(bool *)(void *)member = number == 1;
+        return number <= 1;
     case FIELD_KIND_TEXT:
         text = reader_str16(reader, &len);
         return chars_take(field, text, len, member) && strlen(member) == len;

@@ -101,31 +101,6 @@ static void bucket_put(struct hash_table *table, struct hash_link *link)
     *bucket = link;
 }
 
-/* Add a bucket: its items come from the bucket that is split. */
-static void bucket_add(struct hash_table *table)
-{
-    uint32_t number = table->bucket_count;
-    struct hash_link **split = number > 0 ? bucket_of(table, number) : NULL;
-    struct hash_link *chain = split != NULL ? *split : NULL;
-
-    ASSERT(number < UINT32_MAX);
-    if (number == table->chunk_count * CHUNK) {
-        table->chunks =
-            MUST_HAVE(reallocarray(table->chunks, table->chunk_count + 1, sizeof *table->chunks));
-        table->chunks[table->chunk_count++] = MUST_HAVE(calloc(CHUNK, sizeof(struct hash_link *)));
-    }
-    if (split != NULL) {
-        *split = NULL;
-    }
-    table->bucket_count++;
-    while (chain != NULL) {
-        struct hash_link *link = chain;
-
-        chain = link->next;
-        bucket_put(table, link);
-    }
-}
-
 struct hash_link *hash_table_chain(const struct hash_table *table, uint32_t hash)
 {
     return table->bucket_count > 0 ? *bucket_of(table, hash) : NULL;
@@ -133,8 +108,30 @@ struct hash_link *hash_table_chain(const struct hash_table *table, uint32_t hash
 
 void hash_table_add(struct hash_table *table, struct hash_link *link)
 {
-    if (table->count >= table->bucket_count) {
-        bucket_add(table);
+    uint32_t number = table->bucket_count;
+    struct hash_link *chain = NULL;
+
+    if (table->count >= number) { /* add a bucket: its items come from the bucket that is split */
+        ASSERT(number < UINT32_MAX);
+        if (number > 0) {
+            struct hash_link **split = bucket_of(table, number);
+
+            chain = *split;
+            *split = NULL;
+        }
+        if (number == table->chunk_count * CHUNK) {
+            table->chunks = MUST_HAVE(
+                reallocarray(table->chunks, table->chunk_count + 1, sizeof *table->chunks));
+            table->chunks[table->chunk_count++] =
+                MUST_HAVE(calloc(CHUNK, sizeof(struct hash_link *)));
+        }
+        table->bucket_count++;
+    }
+    while (chain != NULL) {
+        struct hash_link *moved = chain;
+
+        chain = moved->next;
+        bucket_put(table, moved);
     }
     bucket_put(table, link);
     table->count++;

@@ -43,27 +43,11 @@ void log_set_format(enum log_format format)
     atomic_store_explicit(&line_format, format, memory_order_relaxed);
 }
 
-/* Write a line that begins with TIME_KEY, which logfmt does without, and a line end. */
-static void write_line(char *line, size_t len)
-{
-    char json[JSON_BYTES + 1];
-
-    if (atomic_load_explicit(&line_format, memory_order_relaxed) == LOG_FORMAT_JSON) {
-        len = log_json(line, len, json, JSON_BYTES);
-        line = json;
-    } else {
-        line += strlen(TIME_KEY);
-        len -= strlen(TIME_KEY);
-    }
-    line[len++] = '\n';
-    if (write(STDERR_FILENO, line, len) < 0) {
-        return; /* there is no place left to report it */
-    }
-}
-
 void log_line(enum log_level level, const char *at, const char *msg, const char *fields, ...)
 {
     char line[LINE_BYTES + 8];
+    char json[JSON_BYTES + 1];
+    char *out = line + strlen(TIME_KEY); /* which logfmt does without */
     uint64_t wall_ms;
     time_t seconds;
     char when[32];
@@ -94,20 +78,16 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
         memcpy(line + used, "...", 3);
         used += 3;
     }
-    write_line(line, used);
-}
-
-/* A UTF-8 character that is invisible, or reverses visible text: controls of C1, marks of
- * direction, ends of lines and paragraphs. Its bytes; 0: it is none. */
-static size_t hidden_step(const char *text, size_t len, uint32_t *ret_code)
-{
-    size_t step = (*text & 0x80) != 0 ? utf8_step(text, len, ret_code) : 0;
-    uint32_t code = step > 0 ? *ret_code : 0;
-
-    return (code >= 0x80 && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) ||
-                   (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f)
-               ? step
-               : 0;
+    if (atomic_load_explicit(&line_format, memory_order_relaxed) == LOG_FORMAT_JSON) {
+        used = log_json(line, used, json, JSON_BYTES);
+        out = json;
+    } else {
+        used -= strlen(TIME_KEY);
+    }
+    out[used++] = '\n';
+    if (write(STDERR_FILENO, out, used) < 0) {
+        return; /* there is no place left to report it */
+    }
 }
 
 const char *log_quote(const void *text, size_t len, char *out, size_t size)
@@ -118,12 +98,16 @@ const char *log_quote(const void *text, size_t len, char *out, size_t size)
     ASSERT(size >= 8);
     out[used++] = '"';
     for (size_t i = 0; i < len && used + 8 < size; i++) {
-        uint32_t code;
-        size_t hidden = hidden_step((const char *)text + i, len - i, &code);
+        uint32_t code = 0;
+        size_t step = bytes[i] >= 0x80 ? utf8_step((const char *)text + i, len - i, &code) : 0;
 
-        if (hidden > 0) {
+        /* Invisible, or reversing visible text: controls of C1, marks of direction, ends of lines
+         * and paragraphs. */
+        if (step > 0 &&
+            ((code >= 0x80 && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) ||
+             (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f))) {
             used += (size_t)snprintf(out + used, size - used, "\\u%04x", (unsigned)code);
-            i += hidden - 1;
+            i += step - 1;
         } else if (bytes[i] == '"' || bytes[i] == '\\') {
             out[used++] = '\\';
             out[used++] = (char)bytes[i];
@@ -161,30 +145,23 @@ static void sink_put(struct sink *sink, const char *text, size_t len)
     sink->len += len;
 }
 
-/* Is this an escape of log_quote(), "\\x1f" or "\\u202e"? The number of its digits; 0: no. */
-static size_t escape_digits(const char *text, size_t len)
-{
-    size_t digits = len < 2 ? 0 : text[1] == 'x' ? 2 : text[1] == 'u' ? 4 : 0;
-
-    for (size_t i = 2; i < 2 + digits; i++) {
-        if (i >= len || memchr("0123456789abcdef", text[i], 16) == NULL) {
-            return 0;
-        }
-    }
-    return digits;
-}
-
 /* Put one character of a text, or one escape of a quoted one, as in a JSON string; returns the
  * bytes read. */
 static size_t put_character(struct sink *sink, const char *text, size_t len, bool quoted)
 {
     unsigned char first = (unsigned char)text[0];
     bool escapes = quoted && first == '\\';
-    size_t digits = escapes ? escape_digits(text, len) : 0;
+    /* An escape of log_quote(), "\\x1f" or "\\u202e", has so many digits. */
+    size_t digits = !escapes || len < 2 ? 0 : text[1] == 'x' ? 2 : text[1] == 'u' ? 4 : 0;
     char code[ESCAPE_BYTES];
     uint32_t ignored;
     size_t step = utf8_step(text, len, &ignored);
 
+    for (size_t i = 2; i < 2 + digits; i++) {
+        if (i >= len || memchr("0123456789abcdef", text[i], 16) == NULL) {
+            digits = 0;
+        }
+    }
     if (digits > 0) {
         (void)snprintf(code, sizeof code, "\\u%s%.*s", digits == 2 ? "00" : "", (int)digits,
                        text + 2);
@@ -239,21 +216,6 @@ static bool is_end(const char *text, size_t len)
                                            (len == 4 && memcmp(text, " ...", 4) == 0)));
 }
 
-/* Put a value as a string; returns the bytes read. A quoted one is without its first quote, and
- * ends at the quote before another key, or at the end: our own texts may have bare quotes. */
-static size_t put_string(struct sink *sink, const char *text, size_t len, bool quoted)
-{
-    size_t at = 0;
-
-    sink_put(sink, "\"", 1);
-    while (at < len && !sink->full &&
-           !(quoted && text[at] == '"' && is_end(text + at + 1, len - at - 1))) {
-        at += put_character(sink, text + at, len - at, quoted);
-    }
-    sink->out[sink->len++] = '"'; /* END_BYTES are left */
-    return at;
-}
-
 /* Put one member, whole or not at all, except a value that does not fit. Returns the bytes read. */
 static size_t sink_member(struct sink *sink, const char *fields, size_t len, bool is_first)
 {
@@ -277,7 +239,17 @@ static size_t sink_member(struct sink *sink, const char *fields, size_t len, boo
     if (!quoted && name > 0 && is_number(text, value) && value <= sink->room - sink->len) {
         sink_put(sink, text, value);
     } else {
-        value = put_string(sink, text, value, quoted);
+        /* A string. A quoted one ends at the quote before another key, or at the end: our own texts
+         * may have bare quotes. */
+        size_t read = 0;
+
+        sink_put(sink, "\"", 1);
+        while (read < value && !sink->full &&
+               !(quoted && text[read] == '"' && is_end(text + read + 1, value - read - 1))) {
+            read += put_character(sink, text + read, value - read, quoted);
+        }
+        sink->out[sink->len++] = '"'; /* END_BYTES are left */
+        value = read;
     }
     at += value + 2 * (size_t)quoted;
     return at < len ? at + 1 : len; /* and the blank */

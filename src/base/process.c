@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -30,46 +31,6 @@ static const char *read_text(const char *path, char ret_text[TEXT_BYTES])
     return ret_text;
 }
 
-/* Newer kernels report the number; with others they are counted. */
-static uint64_t count_descriptors(void)
-{
-    struct stat st;
-    uint64_t count = 0;
-    DIR *dir;
-
-    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0) {
-        return (uint64_t)st.st_size;
-    }
-    dir = opendir("/proc/self/fd");
-    if (dir == NULL) {
-        return 0;
-    }
-    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        count += entry->d_name[0] != '.';
-    }
-    (void)closedir(dir);
-    return count - 1; /* without the directory's own */
-}
-
-/* The record of the name; NULL: there is no room. */
-static struct process_thread *thread_named(struct process_figures *figures, const char *name)
-{
-    struct process_thread *thread;
-
-    for (size_t i = 0; i < figures->thread_count; i++) {
-        if (strcmp(figures->threads[i].name, name) == 0) {
-            return &figures->threads[i];
-        }
-    }
-    if (figures->thread_count == PROCESS_THREADS_MAX) {
-        return NULL;
-    }
-    thread = &figures->threads[figures->thread_count++];
-    memcpy(thread->name, name, PROCESS_NAME_BYTES);
-    thread->cpu_us = 0;
-    return thread;
-}
-
 /* A thread's `stat`: "17 (http-0) S 1 ...". */
 static void add_thread(struct process_figures *figures, const char *stat)
 {
@@ -77,15 +38,15 @@ static void add_thread(struct process_figures *figures, const char *stat)
     const char *begin = strchr(stat, '(');
     const char *end = strrchr(stat, ')');
     char name[PROCESS_NAME_BYTES] = "";
-    struct process_thread *thread;
     uint64_t ticks[2];
+    size_t at = 0;
 
     if (begin == NULL || end == NULL || end <= begin || end - begin > PROCESS_NAME_BYTES) {
         return;
     }
     memcpy(name, begin + 1, (size_t)(end - begin - 1));
-    for (char *at = name; *at != '\0'; at++) {
-        *at = strchr(plain, *at) != NULL ? *at : '_';
+    for (char *c = name; *c != '\0'; c++) {
+        *c = strchr(plain, *c) != NULL ? *c : '_';
     }
     for (unsigned i = 0; i <= CPU_FIELD && end != NULL; i++) {
         end = strchr(end + 1, ' ');
@@ -93,28 +54,42 @@ static void add_thread(struct process_figures *figures, const char *stat)
     if (end == NULL || sscanf(end, " %" SCNu64 " %" SCNu64, &ticks[0], &ticks[1]) != 2) {
         return;
     }
-    thread = thread_named(figures, name);
-    if (thread != NULL) {
-        thread->cpu_us += (ticks[0] + ticks[1]) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+    while (at < figures->thread_count && strcmp(figures->threads[at].name, name) != 0) {
+        at++;
     }
-}
-
-static void look_threads(struct process_figures *figures)
-{
-    DIR *dir = opendir("/proc/self/task");
-    char path[sizeof "/proc/self/task//stat" + sizeof((struct dirent *)0)->d_name];
-    char text[TEXT_BYTES];
-
-    if (dir == NULL) {
+    if (at == PROCESS_THREADS_MAX) {
         return;
     }
+    if (at == figures->thread_count) {
+        figures->thread_count++;
+        memcpy(figures->threads[at].name, name, PROCESS_NAME_BYTES);
+    }
+    figures->threads[at].cpu_us += (ticks[0] + ticks[1]) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+/* For each entry of a folder of /proc. Returns how many there are. */
+static uint64_t each_entry(struct process_figures *figures, const char *folder, bool is_task)
+{
+    char path[sizeof "/proc/self/task//stat" + sizeof((struct dirent *)0)->d_name];
+    DIR *dir = opendir(folder);
+    char text[TEXT_BYTES];
+    uint64_t count = 0;
+
+    if (dir == NULL) {
+        return 0;
+    }
     for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        if (entry->d_name[0] != '.') {
-            (void)snprintf(path, sizeof path, "/proc/self/task/%s/stat", entry->d_name);
+        if (entry->d_name[0] == '.') {
+            continue;
+        }
+        count++;
+        if (is_task) {
+            (void)snprintf(path, sizeof path, "%s/%s/stat", folder, entry->d_name);
             add_thread(figures, read_text(path, text));
         }
     }
     (void)closedir(dir);
+    return count;
 }
 
 void process_look(struct process_figures *ret_figures)
@@ -123,6 +98,7 @@ void process_look(struct process_figures *ret_figures)
     char text[TEXT_BYTES];
     struct rlimit limit;
     struct rusage usage;
+    struct stat st;
     uint64_t resident;
     uint64_t size;
 
@@ -132,7 +108,14 @@ void process_look(struct process_figures *ret_figures)
         ret_figures->virtual_bytes = size * page_bytes;
         ret_figures->resident_bytes = resident * page_bytes;
     }
-    ret_figures->open_descriptors = count_descriptors();
+    /* Newer kernels report the number; with others they are counted, without the folder's own. */
+    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0) {
+        ret_figures->open_descriptors = (uint64_t)st.st_size;
+    } else {
+        uint64_t count = each_entry(ret_figures, "/proc/self/fd", false);
+
+        ret_figures->open_descriptors = count > 0 ? count - 1 : 0;
+    }
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         ret_figures->max_descriptors = limit.rlim_cur;
     }
@@ -141,7 +124,7 @@ void process_look(struct process_figures *ret_figures)
             (uint64_t)usage.ru_utime.tv_sec * 1000000 + (uint64_t)usage.ru_utime.tv_usec +
             (uint64_t)usage.ru_stime.tv_sec * 1000000 + (uint64_t)usage.ru_stime.tv_usec;
     }
-    look_threads(ret_figures);
+    (void)each_entry(ret_figures, "/proc/self/task", true);
 }
 
 void process_hold_descriptors(void)

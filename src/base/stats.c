@@ -124,26 +124,15 @@ void stall_step(struct stall *stall, uint64_t now_ms, const char *doing)
     stall->doing = doing;
 }
 
-static void stall_note(struct stall *stall, uint64_t now_ms, uint64_t took_ms)
-{
-    uint64_t second = now_ms / 1000 & UINT32_MAX;
-    uint64_t capped = took_ms < UINT32_MAX ? took_ms : UINT32_MAX;
-    _Atomic uint64_t *slot = &stall->seconds[second % STALL_SECONDS];
-    uint64_t there = atomic_load_explicit(slot, memory_order_relaxed);
-
-    if (there >> 32 != second || (there & UINT32_MAX) < capped) {
-        atomic_store_explicit(slot, second << 32 | capped, memory_order_relaxed);
-    }
-    if (took_ms > atomic_load_explicit(&stall->longest_ms, memory_order_relaxed)) {
-        atomic_store_explicit(&stall->longest_ms, took_ms, memory_order_relaxed);
-    }
-}
-
 void stall_end(struct stall *stall, uint64_t now_ms, const char *loop)
 {
     uint64_t took_ms = now_ms > stall->began_ms ? now_ms - stall->began_ms : 0;
     uint64_t lasted_us = (took_ms + 1) * 1000; /* at most */
+    uint64_t second = now_ms / 1000 & UINT32_MAX;
+    uint64_t capped = took_ms < UINT32_MAX ? took_ms : UINT32_MAX;
+    _Atomic uint64_t *slot = &stall->seconds[second % STALL_SECONDS];
     uint64_t cpu_us = 0;
+    uint64_t there;
 
     if (took_ms > 0 || now_ms >= stall->cpu_ms + STALL_CPU_MS) {
         cpu_us = busy_us(stall, now_ms);
@@ -153,7 +142,13 @@ void stall_end(struct stall *stall, uint64_t now_ms, const char *loop)
     }
     cpu_us = cpu_us < lasted_us ? cpu_us : lasted_us;
     stall_step(stall, now_ms, stall->doing);
-    stall_note(stall, now_ms, took_ms);
+    there = atomic_load_explicit(slot, memory_order_relaxed);
+    if (there >> 32 != second || (there & UINT32_MAX) < capped) {
+        atomic_store_explicit(slot, second << 32 | capped, memory_order_relaxed);
+    }
+    if (took_ms > atomic_load_explicit(&stall->longest_ms, memory_order_relaxed)) {
+        atomic_store_explicit(&stall->longest_ms, took_ms, memory_order_relaxed);
+    }
     if (cpu_us > atomic_load_explicit(&stall->busiest_us, memory_order_relaxed)) {
         atomic_store_explicit(&stall->busiest_us, cpu_us, memory_order_relaxed);
     }
@@ -166,16 +161,6 @@ void stall_end(struct stall *stall, uint64_t now_ms, const char *loop)
     }
     stall->began_ms = now_ms;
     stall->step_ms = now_ms;
-}
-
-uint64_t stall_longest_ms(const struct stall *stall)
-{
-    return atomic_load_explicit(&stall->longest_ms, memory_order_relaxed);
-}
-
-uint64_t stall_busiest_us(const struct stall *stall)
-{
-    return atomic_load_explicit(&stall->busiest_us, memory_order_relaxed);
 }
 
 uint64_t stall_minute_ms(const struct stall *stall, uint64_t now_ms)

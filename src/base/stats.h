@@ -90,7 +90,7 @@ bool meter_note(struct meter *meter, uint64_t count, uint32_t half_ms, uint64_t 
  * after a turn of a whole ms, and else each STALL_CPU_MS: a turn's value includes the short turns
  * before it, but is never longer than the turn.
  *
- * Thread: the loop's, but for stall_longest_ms(), stall_minute_ms() and stall_busiest_us().
+ * Thread: the loop's, but for stall_minute_ms() and the atomic fields.
  */
 
 #define STALL_WARN_MS 100
@@ -118,8 +118,6 @@ void stall_step(struct stall *stall, uint64_t now_ms, const char *doing);
 /* loop: its name, for the log. */
 void stall_end(struct stall *stall, uint64_t now_ms, const char *loop);
 
-uint64_t stall_longest_ms(const struct stall *stall);
-uint64_t stall_busiest_us(const struct stall *stall);
 /* Of the turns that ended in the last STALL_SECONDS. */
 uint64_t stall_minute_ms(const struct stall *stall, uint64_t now_ms);
 

@@ -142,13 +142,6 @@ bool looks_unseen(uint32_t code)
     return IS_IN(code, UNSEEN);
 }
 
-/* May such a character begin with this byte? Leaders check lists of 10,000 names: ASCII, the middle
- * of a character, and East Asia are skipped quickly. */
-static bool may_be_unseen(uint8_t byte)
-{
-    return byte < 0x20 || byte == 0x7f || (byte >= 0xc2 && byte < 0xe4) || byte > 0xee;
-}
-
 bool looks_hidden(const char *text, size_t len, char why[LOOKS_WHY_BYTES])
 {
     unsigned number = 0;
@@ -157,8 +150,12 @@ bool looks_hidden(const char *text, size_t len, char why[LOOKS_WHY_BYTES])
         uint8_t byte = (uint8_t)text[i];
         uint32_t code;
 
+        /* May one begin with this byte? Leaders check lists of 10,000 names: ASCII, the middle of a
+         * character, and East Asia are skipped quickly. */
+        bool may_be = byte < 0x20 || byte == 0x7f || (byte >= 0xc2 && byte < 0xe4) || byte > 0xee;
+
         number += (byte & 0xc0) != 0x80;
-        if (may_be_unseen(byte) && utf8_step(text + i, len - i, &code) > 0 && looks_unseen(code)) {
+        if (may_be && utf8_step(text + i, len - i, &code) > 0 && looks_unseen(code)) {
             (void)snprintf(why, LOOKS_WHY_BYTES, "U+%04X at character %u is %s", (unsigned)code,
                            number,
                            is_control(code) ? "a control character"
@@ -186,25 +183,6 @@ static enum alphabet script_of(uint32_t code)
     return code >= 0x400 && code <= 0x52f ? CYRILLIC : NONE;
 }
 
-/* Why this character, after one of that alphabet, is not what it seems; NULL: it is. */
-static const char *odd(uint32_t code, enum alphabet before)
-{
-    enum alphabet own = script_of(code);
-
-    if (IS_IN(code, BLANKS)) {
-        return "looks like a blank";
-    }
-    if (IS_IN(code, MARKS)) {
-        return "is mostly written as one with what is before it (NFC)";
-    }
-    if (IS_IN(code, FORMS)) {
-        return "is another form of a common character (NFKC)";
-    }
-    return own != NONE && before != NONE && own != before
-               ? "is of another alphabet than the letter before it"
-               : NULL;
-}
-
 bool looks_like_another(const char *text, size_t len, char why[LOOKS_WHY_BYTES])
 {
     enum alphabet before = NONE;
@@ -217,15 +195,25 @@ bool looks_like_another(const char *text, size_t len, char why[LOOKS_WHY_BYTES])
     for (size_t i = 0; i < len;) {
         uint32_t code = ' ';
         size_t step = utf8_step(text + i, len - i, &code);
-        const char *what = step > 0 ? odd(code, before) : NULL;
+        enum alphabet own = script_of(code);
+        const char *what = NULL;
 
         number++;
+        if (step > 0 && IS_IN(code, BLANKS)) {
+            what = "looks like a blank";
+        } else if (step > 0 && IS_IN(code, MARKS)) {
+            what = "is mostly written as one with what is before it (NFC)";
+        } else if (step > 0 && IS_IN(code, FORMS)) {
+            what = "is another form of a common character (NFKC)";
+        } else if (step > 0 && own != NONE && before != NONE && own != before) {
+            what = "is of another alphabet than the letter before it";
+        }
         if (what != NULL) {
             (void)snprintf(why, LOOKS_WHY_BYTES, "U+%04X at character %u %s", (unsigned)code,
                            number, what);
             return true;
         }
-        before = script_of(code);
+        before = own;
         i += step > 0 ? step : 1;
     }
     return false;

@@ -66,31 +66,9 @@ void zones_free(struct zones *zones)
     free(zones);
 }
 
-/* The zone of this name: loaded already, or loaded in place of the oldest. */
-static struct zone *zone_of(struct zones *zones, const char *name)
-{
-    struct zone *zone;
-
-    for (unsigned i = 0; i < zones->count; i++) {
-        if (strcmp(zones->list[i].name, name) == 0) {
-            return &zones->list[i];
-        }
-    }
-    if (zones->count < ZONES_MAX) {
-        zone = &zones->list[zones->count++];
-    } else {
-        zone = &zones->list[zones->oldest];
-        zones->oldest = (zones->oldest + 1) % ZONES_MAX;
-        zone_forget(zone);
-    }
-    *zone = (struct zone){.second = UINT64_MAX};
-    (void)snprintf(zone->name, sizeof zone->name, "%s", name);
-    return zone;
-}
-
 bool zones_local_ms(struct zones *zones, const char *name, uint64_t utc_ms, uint64_t *ret_local_ms)
 {
-    struct zone *zone;
+    struct zone *zone = NULL;
     int64_t local_ms;
 
     if (name[0] == '\0') {
@@ -98,7 +76,20 @@ bool zones_local_ms(struct zones *zones, const char *name, uint64_t utc_ms, uint
         return true;
     }
     ASSERT(strlen(name) <= ZONE_NAME_BYTES_MAX);
-    zone = zone_of(zones, name);
+    for (unsigned i = 0; i < zones->count && zone == NULL; i++) {
+        zone = strcmp(zones->list[i].name, name) == 0 ? &zones->list[i] : NULL;
+    }
+    if (zone == NULL) { /* load it, maybe in place of the oldest */
+        if (zones->count < ZONES_MAX) {
+            zone = &zones->list[zones->count++];
+        } else {
+            zone = &zones->list[zones->oldest];
+            zones->oldest = (zones->oldest + 1) % ZONES_MAX;
+            zone_forget(zone);
+        }
+        *zone = (struct zone){.second = UINT64_MAX};
+        (void)snprintf(zone->name, sizeof zone->name, "%s", name);
+    }
     if (zone->second != utc_ms / 1000) {
         zone->second = utc_ms / 1000;
         if (zone->found == NULL) { /* it may exist by now */

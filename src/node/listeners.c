@@ -33,10 +33,10 @@ static void certificate_log(const struct tls_context *context)
              log_quote((const char *)text.data, text.len, quoted, sizeof quoted));
 }
 
-int certificate_start(struct certificate *certificate, const struct config *config,
-                      struct config_error *ret_error)
+int certificate_start(struct certificate *certificate, const struct config *config)
 {
     struct tls_context *context;
+    struct config_error error;
     struct tls *tls;
     int rv;
 
@@ -45,8 +45,11 @@ int certificate_start(struct certificate *certificate, const struct config *conf
         return 0;
     }
     tls = tls_new(clock_system());
-    rv = tls_files_load(config, tls, &context, ret_error);
+    rv = tls_files_load(config, tls, &context, &error);
     if (rv != 0) {
+        log_error("app", "the certificate cannot be used",
+                  "reason=%s hint=\"--check-config reads the files, too\"",
+                  LOG_QUOTED(error.text, LIMIT_PATH_BYTES + 77));
         tls_free(tls);
         return rv;
     }
@@ -226,47 +229,24 @@ static int open_listener(struct listeners *listeners, const struct http_service 
                          const char *name)
 {
     const struct http_settings *http = &listeners->settings[listeners->count];
+    bool has_resp = http->resp_address[0] != '\0';
     int rv = http_server_start(http, service, &listeners->servers[listeners->count]);
+    int number = errno;
 
     if (rv != 0) {
-        report_http_failed(name, http->listen_address, http->resp_address, rv, errno);
+        log_error("app", "cannot start HTTP", "err=%s %s=%s%s%s reason=\"%s\" hint=\"%s\"",
+                  err_code(rv), name, http->listen_address, has_resp ? " resp.listen=" : "",
+                  http->resp_address, address_reason(rv, number), address_hint(rv, number));
         return rv;
     }
     listeners->count++;
     log_info("http", "listening", "%s=%s loops=%" PRIu32 " tls=%s", name, http->listen_address,
              http->loops, http->tls != NULL ? "true" : "false");
-    if (http->resp_address[0] != '\0') {
+    if (has_resp) {
         log_info("http", "listening", "resp.listen=%s loops=%" PRIu32 " tls=%s", http->resp_address,
                  http->loops, http->resp_tls ? "true" : "false");
     }
     return 0;
-}
-
-static bool has_resp(const struct config *config)
-{
-    return config->http.resp_address[0] != '\0';
-}
-
-static void log_access(const struct listeners *listeners)
-{
-    const struct config *config = listeners->config;
-    bool used = config->auth.tokens_file[0] != '\0';
-
-    if (listeners_are_joined(config)) {
-        log_info("http", "one listener: tags, members and all else are served with the ids",
-                 "http.listen=%s admin.listen=" CONFIG_ADMIN_SAME, config->http.listen_address);
-    }
-    if (used) {
-        log_info("http", "tokens are asked for", "tokens=%zu without_a_token=\"%s\"",
-                 tokens_count(listeners->auth->table),
-                 roles_text(config->auth.anonymous_roles, (char[ROLES_TEXT_BYTES]){0}));
-    } else if (!address_is_loopback(config->http.listen_address) ||
-               (!listeners_are_joined(config) && !address_is_loopback(config->admin.listen)) ||
-               (has_resp(config) && !address_is_loopback(config->http.resp_address))) {
-        log_warn("http", "there are no tokens: other machines may do all that needs none",
-                 "without_a_token=\"%s\"",
-                 roles_text(config->auth.anonymous_roles, (char[ROLES_TEXT_BYTES]){0}));
-    }
 }
 
 int listeners_open(struct listeners *listeners, const struct config *config, struct tls *tls,
@@ -274,6 +254,10 @@ int listeners_open(struct listeners *listeners, const struct config *config, str
                    const struct files_split *files)
 {
     const struct http_service *admin = NULL;
+    bool is_joined = listeners_are_joined(config);
+    bool has_resp = config->http.resp_address[0] != '\0';
+    char text[ROLES_TEXT_BYTES];
+    const char *roles = roles_text(config->auth.anonymous_roles, text);
     int rv;
 
     *listeners =
@@ -287,8 +271,8 @@ int listeners_open(struct listeners *listeners, const struct config *config, str
         return rv;
     }
     listeners->api = api_new(&listeners->settings[0], build, backend, listeners->auth,
-                             has_resp(config) ? resp_talker() : NULL);
-    if (!listeners_are_joined(config)) {
+                             has_resp ? resp_talker() : NULL);
+    if (!is_joined) {
         admin =
             api_admin_service(listeners->api, config->http.listen_address, config->admin.listen);
     }
@@ -301,13 +285,20 @@ int listeners_open(struct listeners *listeners, const struct config *config, str
         return rv;
     }
     api_watch(listeners->api);
-    log_access(listeners);
+    if (is_joined) {
+        log_info("http", "one listener: tags, members and all else are served with the ids",
+                 "http.listen=%s admin.listen=" CONFIG_ADMIN_SAME, config->http.listen_address);
+    }
+    if (config->auth.tokens_file[0] != '\0') {
+        log_info("http", "tokens are asked for", "tokens=%zu without_a_token=\"%s\"",
+                 tokens_count(listeners->auth->table), roles);
+    } else if (!address_is_loopback(config->http.listen_address) ||
+               (!is_joined && !address_is_loopback(config->admin.listen)) ||
+               (has_resp && !address_is_loopback(config->http.resp_address))) {
+        log_warn("http", "there are no tokens: other machines may do all that needs none",
+                 "without_a_token=\"%s\"", roles);
+    }
     return 0;
-}
-
-bool listeners_are_open(const struct listeners *listeners)
-{
-    return listeners->count > 0;
 }
 
 /* --- the stop --- */

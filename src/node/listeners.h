@@ -47,9 +47,9 @@ struct certificate {
     struct tls_context *next; /* prepared; owned; NULL: none */
 };
 
-/* 0, also where the settings name no certificate; or ERR_INVALID. */
-int certificate_start(struct certificate *certificate, const struct config *config,
-                      struct config_error *ret_error) MUST_CHECK;
+/* 0, also where the settings name no certificate; or ERR_INVALID, logged: the settings were checked
+ * already, but the files may have changed since. */
+int certificate_start(struct certificate *certificate, const struct config *config) MUST_CHECK;
 
 /* All listeners must be closed. */
 void certificate_end(struct certificate *certificate);
@@ -88,8 +88,8 @@ struct listeners {
     struct auth *auth;                            /* NULL: not open */
     struct api *api;
     struct http_server *servers[LISTENERS_MAX]; /* ids first */
-    unsigned count;
-    size_t tokens_before; /* of the last reload */
+    unsigned count;                             /* 0: not open */
+    size_t tokens_before;                       /* of the last reload */
     size_t tokens_after;
     _Atomic unsigned draining;
     void (*drained)(void *data);
@@ -104,8 +104,6 @@ bool listeners_are_joined(const struct config *config);
 int listeners_open(struct listeners *listeners, const struct config *config, struct tls *tls,
                    const struct http_build *build, struct id_backend *backend,
                    const struct files_split *files) MUST_CHECK;
-
-bool listeners_are_open(const struct listeners *listeners);
 
 /* Has each HTTP loop taken a turn since the last call? True where they are not open. */
 bool listeners_take_turns(struct listeners *listeners);

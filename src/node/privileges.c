@@ -80,29 +80,6 @@ struct rule {
     int32_t parent_fd;
 } __attribute__((packed));
 
-/* 0 or a negative errno. */
-static int landlock_allow(int ruleset_fd, const struct sandbox_path *path, uint64_t handled)
-{
-    struct rule rule = {.allowed = (path->writable ? RIGHTS_TO_WRITE : RIGHTS_TO_READ) & handled};
-    struct stat st;
-    int rv = 0;
-
-    rule.parent_fd = open(path->path, O_PATH | O_CLOEXEC);
-    if (rule.parent_fd < 0) {
-        return 0; /* there is nothing to open */
-    }
-    if (fstat(rule.parent_fd, &st) != 0) {
-        rv = -errno;
-    } else if (!S_ISDIR(st.st_mode)) {
-        rule.allowed &= RIGHTS_OF_FILES;
-    }
-    if (rv == 0 && syscall(CALL_ADD_RULE, ruleset_fd, RULE_PATH_BENEATH, &rule, 0) != 0) {
-        rv = -errno;
-    }
-    (void)close(rule.parent_fd);
-    return rv;
-}
-
 int sandbox_paths_restrict(const struct sandbox_path *paths, size_t count, unsigned *ret_version)
 {
     long version = syscall(CALL_CREATE_RULESET, NULL, 0, CREATE_VERSION);
@@ -122,7 +99,22 @@ int sandbox_paths_restrict(const struct sandbox_path *paths, size_t count, unsig
         return -errno;
     }
     for (size_t i = 0; rv == 0 && i < count; i++) {
-        rv = landlock_allow(fd, &paths[i], ruleset.handled_fs);
+        struct rule rule = {.allowed = paths[i].writable ? RIGHTS_TO_WRITE : RIGHTS_TO_READ,
+                            .parent_fd = open(paths[i].path, O_PATH | O_CLOEXEC)};
+        struct stat st;
+
+        if (rule.parent_fd < 0) {
+            continue; /* there is nothing to open */
+        }
+        if (fstat(rule.parent_fd, &st) != 0) {
+            rv = -errno;
+        }
+        rule.allowed &= ruleset.handled_fs;
+        rule.allowed &= rv == 0 && S_ISDIR(st.st_mode) ? UINT64_MAX : RIGHTS_OF_FILES;
+        if (rv == 0 && syscall(CALL_ADD_RULE, fd, RULE_PATH_BENEATH, &rule, 0) != 0) {
+            rv = -errno;
+        }
+        (void)close(rule.parent_fd);
     }
     if (rv == 0 && syscall(CALL_RESTRICT_SELF, fd, 0) != 0) {
         rv = -errno;
@@ -270,24 +262,10 @@ static void filter_allow(struct filter *filter, bool is_tool)
     filter_add_all(filter, SCMP_ACT_KILL_PROCESS, seccomp_deadly, COUNT_OF(seccomp_deadly));
 }
 
-/* Calls that only the start needed: an error from now on. */
-static void filter_refuse_start(struct filter *filter)
+int sandbox_calls_restrict(enum sandbox_calls stage)
 {
     static const char *const over[] = {"bind", "listen", "openat2", "creat", "seccomp"};
     static const scmp_datum_t writing[] = {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC};
-
-    filter_add_all(filter, SCMP_ACT_ERRNO(EPERM), over, COUNT_OF(over));
-    for (size_t i = 0; i < COUNT_OF(writing); i++) {
-        const struct scmp_arg_cmp at = SCMP_A2(SCMP_CMP_MASKED_EQ, writing[i], writing[i]);
-        const struct scmp_arg_cmp plain = SCMP_A1(SCMP_CMP_MASKED_EQ, writing[i], writing[i]);
-
-        filter_add(filter, SCMP_ACT_ERRNO(EACCES), "openat", &at);
-        filter_add(filter, SCMP_ACT_ERRNO(EACCES), "open", &plain);
-    }
-}
-
-int sandbox_calls_restrict(enum sandbox_calls stage)
-{
     bool serves = stage == SANDBOX_CALLS_SERVE;
     struct filter filter = {NULL, 0};
 
@@ -304,7 +282,15 @@ int sandbox_calls_restrict(enum sandbox_calls stage)
             seccomp_attr_set(filter.context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     }
     if (serves) {
-        filter_refuse_start(&filter);
+        /* Calls that only the start needed: an error from now on. */
+        filter_add_all(&filter, SCMP_ACT_ERRNO(EPERM), over, COUNT_OF(over));
+        for (size_t i = 0; i < COUNT_OF(writing); i++) {
+            const struct scmp_arg_cmp at = SCMP_A2(SCMP_CMP_MASKED_EQ, writing[i], writing[i]);
+            const struct scmp_arg_cmp plain = SCMP_A1(SCMP_CMP_MASKED_EQ, writing[i], writing[i]);
+
+            filter_add(&filter, SCMP_ACT_ERRNO(EACCES), "openat", &at);
+            filter_add(&filter, SCMP_ACT_ERRNO(EACCES), "open", &plain);
+        }
     } else {
         filter_allow(&filter, stage == SANDBOX_CALLS_TOOL);
     }
@@ -390,22 +376,6 @@ static int paths_restrict(struct paths *paths, unsigned *ret_version)
     return rv;
 }
 
-static void paths_collect(struct paths *paths, const struct config *config)
-{
-    struct config_file files[CONFIG_FILES_MAX];
-    size_t count = config_files(config, files);
-
-    paths->count = 0;
-    paths_put(paths, config->data.root != NULL ? config->data.root : config->data.dir, NULL, true);
-    for (size_t i = 0; i < SYSTEM_COUNT; i++) {
-        paths_put(paths, of_system[i], NULL, false);
-    }
-    paths_put_file(paths, "/etc/resolv.conf");
-    for (size_t i = 0; i < count; i++) {
-        paths_put_file(paths, files[i].path);
-    }
-}
-
 /* A feature of the sandbox is missing. 0, or ERR_INVALID if the sandbox is required. */
 static int missing(const struct config *config, const char *what, int rv)
 {
@@ -419,13 +389,15 @@ static int missing(const struct config *config, const char *what, int rv)
     return 0;
 }
 
-int sandbox_begin(struct sandbox *sandbox, const struct config *config)
+int sandbox_begin(const struct config *config, bool *ret_has_calls)
 {
+    struct config_file files[CONFIG_FILES_MAX];
+    size_t count = config_files(config, files);
     unsigned version = 0;
     struct paths *paths;
     int rv;
 
-    *sandbox = (struct sandbox){.config = config};
+    *ret_has_calls = false;
     if (config->process.sandbox == CONFIG_SANDBOX_OFF ||
         config->process.sandbox == CONFIG_SANDBOX_DEBUG) {
         log_info("app", "there is no sandbox", "sandbox=%s",
@@ -433,7 +405,15 @@ int sandbox_begin(struct sandbox *sandbox, const struct config *config)
         return 0;
     }
     paths = MUST_HAVE(malloc(sizeof *paths));
-    paths_collect(paths, config);
+    paths->count = 0;
+    paths_put(paths, config->data.root != NULL ? config->data.root : config->data.dir, NULL, true);
+    for (size_t i = 0; i < SYSTEM_COUNT; i++) {
+        paths_put(paths, of_system[i], NULL, false);
+    }
+    paths_put_file(paths, "/etc/resolv.conf");
+    for (size_t i = 0; i < count; i++) {
+        paths_put_file(paths, files[i].path);
+    }
     rv = paths_restrict(paths, &version);
     if (rv == 0) {
         log_info("app", "only the paths that are needed can be opened", "landlock=%u writable=%s",
@@ -442,20 +422,16 @@ int sandbox_begin(struct sandbox *sandbox, const struct config *config)
         return ERR_INVALID;
     }
     rv = sandbox_calls_restrict(SANDBOX_CALLS_START);
-    sandbox->has_calls = rv == 0;
+    *ret_has_calls = rv == 0;
     return rv == 0 ? 0 : missing(config, "seccomp", rv);
 }
 
-int sandbox_complete(struct sandbox *sandbox)
+int sandbox_complete(const struct config *config)
 {
-    int rv;
+    int rv = sandbox_calls_restrict(SANDBOX_CALLS_SERVE);
 
-    if (!sandbox->has_calls) {
-        return 0;
-    }
-    rv = sandbox_calls_restrict(SANDBOX_CALLS_SERVE);
     if (rv != 0) {
-        return missing(sandbox->config, "seccomp", rv);
+        return missing(config, "seccomp", rv);
     }
     log_info("app", "only the system calls that are needed can be made", "seccomp=yes");
     return 0;
@@ -541,23 +517,6 @@ static int make_data_dir(const struct config *config, const struct passwd *user,
 
 /* --- another user --- */
 
-/* The user must be able to read the files again that root has read. */
-static int check_files(const struct config *config, struct config_error *ret_error)
-{
-    struct config_file files[CONFIG_FILES_MAX];
-    size_t count = config_files(config, files);
-
-    for (size_t i = 0; i < count; i++) {
-        if (files[i].path[0] != '\0' && access(files[i].path, R_OK) != 0) {
-            return config_fail(ret_error,
-                               "%s %s: user %s cannot read it (%s), so no SIGHUP could have it "
-                               "read again",
-                               files[i].what, files[i].path, config->process.user, strerror(errno));
-        }
-    }
-    return 0;
-}
-
 /* The user of the setting. */
 static int find_user(const char *name, bool root_may, const struct passwd **ret_user,
                      struct config_error *ret_error)
@@ -589,6 +548,8 @@ int privileges_check(const struct config *config, struct config_error *ret_error
 
 static int drop_to_user(const struct config *config, struct config_error *ret_error)
 {
+    struct config_file files[CONFIG_FILES_MAX];
+    size_t count = config_files(config, files);
     const char *name = config->process.user;
     const struct passwd *user;
     int rv = find_user(name, !is_root(), &user, ret_error);
@@ -614,7 +575,16 @@ static int drop_to_user(const struct config *config, struct config_error *ret_er
         return privileges_fail(ret_error, "cannot become user", user->pw_name);
     }
     ASSERT(setuid(0) != 0 && !is_root());
-    return check_files(config, ret_error);
+    /* The user must be able to read the files again that root has read. */
+    for (size_t i = 0; i < count; i++) {
+        if (files[i].path[0] != '\0' && access(files[i].path, R_OK) != 0) {
+            return config_fail(ret_error,
+                               "%s %s: user %s cannot read it (%s), so no SIGHUP could have it "
+                               "read again",
+                               files[i].what, files[i].path, name, strerror(errno));
+        }
+    }
+    return 0;
 }
 
 int privileges_drop(const struct config *config, struct config_error *ret_error)

@@ -63,13 +63,11 @@ int sandbox_calls_restrict(enum sandbox_calls stage) MUST_CHECK;
 
 /* --- the sandbox --- */
 
-struct sandbox {
-    const struct config *config; /* borrowed */
-    bool has_calls;              /* seccomp's first stage is in force */
-};
+/* *ret_has_calls: seccomp's first stage is in force. */
+int sandbox_begin(const struct config *config, bool *ret_has_calls) MUST_CHECK;
 
-int sandbox_begin(struct sandbox *sandbox, const struct config *config) MUST_CHECK;
-int sandbox_complete(struct sandbox *sandbox) MUST_CHECK;
+/* Only if it is. */
+int sandbox_complete(const struct config *config) MUST_CHECK;
 
 /* For a tool: it may read and write below these directories, and read this file (NULL: none) and
  * system files that every program needs; no network, no program. A feature that the kernel lacks is

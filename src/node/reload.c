@@ -12,11 +12,6 @@
 #define TEXT_BYTES 1500 /* of changes in a line of the log; the rest is cut */
 #define VALUE_BYTES 128
 
-void reload_init(struct reload *reload, const struct config *started, struct http_reloads *counts)
-{
-    *reload = (struct reload){.started = started, .counts = counts};
-}
-
 void reload_add(struct reload *reload, const struct reload_part *part, void *data)
 {
     ASSERT(reload->part_count < RELOAD_PARTS_MAX);
@@ -55,24 +50,6 @@ static void put_comma(struct buf *out)
 }
 
 /* --- all or nothing --- */
-
-/* 0, or ERR_INVALID: then *ret_part refused, and nothing is prepared. */
-static int prepare_all(struct reload *reload, const struct config *next, const char **ret_part,
-                       struct config_error *ret_error)
-{
-    for (size_t i = 0; i < reload->part_count; i++) {
-        const struct reload_part *part = reload->parts[i].part;
-
-        *ret_part = part->name;
-        if (part->prepare(reload->parts[i].data, next, ret_error) != 0) {
-            while (i-- > 0) { /* the prepared parts, the last one first */
-                reload->parts[i].part->drop(reload->parts[i].data);
-            }
-            return ERR_INVALID;
-        }
-    }
-    return 0;
-}
 
 static void reload_take(struct reload *reload, struct config *next)
 {
@@ -124,10 +101,18 @@ bool reload_run(struct reload *reload)
     const char *part = "settings";
     enum config_action action;
     struct config_error error;
+    size_t prepared = 0;
+    int rv = config_load(reload->started->given.argc, reload->started->given.argv,
+                         reload->started->given.env, next, &action, &error);
 
-    if (config_load(reload->started->given.argc, reload->started->given.argv,
-                    reload->started->given.env, next, &action, &error) != 0 ||
-        prepare_all(reload, next, &part, &error) != 0) {
+    for (; rv == 0 && prepared < reload->part_count; prepared += rv == 0) {
+        part = reload->parts[prepared].part->name;
+        rv = reload->parts[prepared].part->prepare(reload->parts[prepared].data, next, &error);
+    }
+    if (rv != 0) {
+        while (prepared-- > 0) { /* the last one first */
+            reload->parts[prepared].part->drop(reload->parts[prepared].data);
+        }
         config_free(next);
         http_reloads_add(&reload->counts->refused);
         log_error("app", "the reload was refused, and nothing has changed", "part=%s reason=%s",

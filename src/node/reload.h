@@ -12,7 +12,8 @@
  * The part of the keys between nodes: prepare makes keys from the new files (net_keys.h); commit
  * passes them to the node, whose links change to them one after the other (net_uv_set_keys()).
  *
- * The happy path: reload_init(), reload_add() for each part, then reload_run() for each SIGHUP.
+ * The happy path: reload_add() for each part of a struct that is zero but for settings and counts,
+ * then reload_run() for each SIGHUP.
  *
  * Failure modes: invalid settings, or a part that refuses (an unreadable file, a certificate of
  * another cluster): a log line with the part and the reason; nothing was changed.
@@ -53,8 +54,6 @@ struct reload {
     } parts[RELOAD_PARTS_MAX];
     size_t part_count;
 };
-
-void reload_init(struct reload *reload, const struct config *started, struct http_reloads *counts);
 
 /* Parts prepare and commit in the order they were added. */
 void reload_add(struct reload *reload, const struct reload_part *part, void *data);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "src/base/address.h"
 #include "src/base/buf.h"
 #include "src/base/container.h"
 #include "src/base/err.h"
@@ -166,14 +165,4 @@ void report_node_failed(const struct config *config, int err, const char *text)
     log_error("app", "cannot start the node", "err=%s peer_listen=%s reason=%s hint=\"%s\"",
               err_code(err), config->node.listen_address, LOG_QUOTED(text, QUOTED_BYTES),
               hint != NULL ? hint : "check peer.listen and cluster.members");
-}
-
-void report_http_failed(const char *setting, const char *address, const char *resp, int err,
-                        int number)
-{
-    bool has_resp = resp[0] != '\0';
-
-    log_error("app", "cannot start HTTP", "err=%s %s=%s%s%s reason=\"%s\" hint=\"%s\"",
-              err_code(err), setting, address, has_resp ? " resp.listen=" : "", resp,
-              address_reason(err, number), address_hint(err, number));
 }

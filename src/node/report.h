@@ -49,11 +49,9 @@ void libraries_json(struct buf *out);
 /* The first lines of the log: the settings, and allowed ones that may be mistakes. */
 void report_settings(const struct config *config);
 
-/* The data directory cannot be used, or the node or HTTP did not start: err is the reason, text has
+/* The data directory cannot be used, or the node did not start: err is the reason, text has
  * details. */
 void report_data_refused(const struct config *config, int err, const char *text);
 void report_node_failed(const struct config *config, int err, const char *text);
-void report_http_failed(const char *setting, const char *address, const char *resp, int err,
-                        int number);
 
 #endif

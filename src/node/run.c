@@ -53,7 +53,7 @@ struct server {
     struct http_build build;
     struct certificate certificate;
     struct buf libraries; /* of build */
-    struct sandbox sandbox;
+    bool has_calls;       /* the first stage of the sandbox of calls is in force */
     struct reload reload;
     struct reload_keys keys;     /* a part of it */
     struct http_reloads reloads; /* its counts */
@@ -63,11 +63,6 @@ struct server {
     bool removed;                /* the node stops because the cluster has removed it */
     bool reloads_later;          /* a reload was asked for before the node serves */
 };
-
-static uint32_t at_most_ms(uint32_t ms, uint32_t most_ms)
-{
-    return ms < most_ms ? ms : most_ms;
-}
 
 static uint64_t now_ms(void)
 {
@@ -134,7 +129,7 @@ static uint32_t grace_left_ms(const struct server *server)
 /* HTTP has no connection left, or did not start. */
 static void stop_node(struct server *server)
 {
-    if (listeners_are_open(&server->listeners)) {
+    if (server->listeners.count > 0) {
         log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
         node_backend_set_waker(&server->backend, NULL);
     }
@@ -160,12 +155,14 @@ static void handover_look_cb(uv_timer_t *timer)
     uint64_t ready_ms = server->began_ms + server->config->shutdown.delay_ms;
     /* A node that can take over does so within one or two round trips; after two election timeouts
      * none will. */
-    uint32_t bound_ms = at_most_ms(2 * server->config->node.replica.driver.election_ms,
-                                   server->config->shutdown.grace_ms);
+    uint32_t bound_ms = 2 * server->config->node.replica.driver.election_ms;
     bool gone = node_drained(server->node);
     uint64_t now = now_ms();
 
     ASSERT(server->phase == HANDOVER);
+    if (bound_ms > server->config->shutdown.grace_ms) {
+        bound_ms = server->config->shutdown.grace_ms;
+    }
     if (now < ready_ms || (!gone && now < ready_ms + bound_ms)) {
         return;
     }
@@ -182,8 +179,9 @@ static void server_down(struct server *server, const char *why)
     const struct config *config = server->config;
     /* Idle connections are closed over this time, so that a client that uses one occasionally gets
      * a last reply before. */
-    uint32_t retire_ms = at_most_ms(config->shutdown.grace_ms / 2, LIMIT_HTTP_RETIRE_MS);
+    uint32_t retire_ms = config->shutdown.grace_ms / 2;
 
+    retire_ms = retire_ms < LIMIT_HTTP_RETIRE_MS ? retire_ms : LIMIT_HTTP_RETIRE_MS;
     retire_ms = retire_ms > config->shutdown.delay_ms ? retire_ms : config->shutdown.delay_ms;
     signals_stop_now(&server->signals);
     supervisor_stopping(&server->supervisor);
@@ -199,21 +197,6 @@ static void server_down(struct server *server, const char *why)
 }
 
 /* --- the start --- */
-
-/* The settings were checked already; the files may have changed since. */
-static enum exit_code server_load_certificate(struct server *server)
-{
-    struct config_error error;
-
-    if (certificate_start(&server->certificate, server->config, &error) != 0) {
-        log_error("app", "the certificate cannot be used",
-                  "reason=%s hint=\"--check-config reads the files, too\"",
-                  LOG_QUOTED(error.text, QUOTED_BYTES));
-        return EXIT_CODE_CONFIG;
-    }
-    reload_add(&server->reload, &certificate_reload_part, &server->certificate);
-    return EXIT_CODE_STOPPED;
-}
 
 /* Data written to deleted files is lost when the process ends. */
 static void watch_cb(uv_timer_t *timer)
@@ -275,21 +258,6 @@ static enum exit_code open_store(struct server *server)
     return EXIT_CODE_STOPPED;
 }
 
-static enum exit_code begin_sandbox(struct server *server)
-{
-    return sandbox_begin(&server->sandbox, server->config) == 0 ? EXIT_CODE_STOPPED
-                                                                : EXIT_CODE_CONFIG;
-}
-
-/* All is open: files and listeners. The files that a reload reads are where reading is allowed. */
-static enum exit_code complete_sandbox(struct server *server)
-{
-    if (server->node == NULL) {
-        return EXIT_CODE_STOPPED;
-    }
-    return sandbox_complete(&server->sandbox) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
-}
-
 /* The cluster says that this node's data is lost. Does the node come back under another id? */
 static bool returns_under_new_id(const struct server *server)
 {
@@ -349,9 +317,6 @@ static enum exit_code start_http(struct server *server)
 {
     int err;
 
-    if (server->node == NULL) {
-        return EXIT_CODE_STOPPED;
-    }
     node_backend_open(&server->backend, &server->ids, server->node);
     err = listeners_open(&server->listeners, server->config, server->certificate.tls,
                          &server->build, &server->backend.base, &server->files);
@@ -456,7 +421,7 @@ static void server_init(struct server *server, const struct config *config)
     server->build.libraries = buf_text(&server->libraries);
     ASSERT(uv_loop_init(&server->loop) == 0);
     server->build.reloads = &server->reloads;
-    reload_init(&server->reload, config, &server->reloads);
+    server->reload = (struct reload){.started = config, .counts = &server->reloads};
     server->keys.node = &server->node;
     server->keys.counts = &server->reloads;
     reload_add(&server->reload, &reload_keys_part, &server->keys);
@@ -512,15 +477,30 @@ static bool bound_clients(const struct config *config, struct files_split *ret_f
 
 static enum exit_code server_up(struct server *server)
 {
-    static enum exit_code (*const steps[])(struct server *) = {
-        server_load_certificate, open_store, begin_sandbox, start_node, start_http,
-        complete_sandbox};
-    enum exit_code code = EXIT_CODE_STOPPED;
+    const struct config *config = server->config;
+    enum exit_code code =
+        certificate_start(&server->certificate, config) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
 
-    for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
-        code = steps[i](server);
+    if (code == EXIT_CODE_STOPPED) {
+        reload_add(&server->reload, &certificate_reload_part, &server->certificate);
+        code = open_store(server);
     }
-    if (listeners_are_open(&server->listeners) && code == EXIT_CODE_STOPPED) {
+    if (code == EXIT_CODE_STOPPED && sandbox_begin(config, &server->has_calls) != 0) {
+        code = EXIT_CODE_CONFIG;
+    }
+    if (code == EXIT_CODE_STOPPED) {
+        code = start_node(server);
+    }
+    if (code == EXIT_CODE_STOPPED && server->node != NULL) {
+        code = start_http(server);
+    }
+    /* All is open: files and listeners. The files that a reload reads are where reading is
+     * allowed. */
+    if (code == EXIT_CODE_STOPPED && server->node != NULL && server->has_calls &&
+        sandbox_complete(config) != 0) {
+        code = EXIT_CODE_CONFIG;
+    }
+    if (server->listeners.count > 0 && code == EXIT_CODE_STOPPED) {
         server_move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
         supervisor_ready(&server->supervisor, &server->backend.base);

@@ -180,31 +180,28 @@ void supervisor_set_status(struct supervisor *supervisor, const char *status)
 
 /* --- a look at the node --- */
 
-static const char *supervisor_status(const struct id_health *health)
-{
-    struct uid uid;
-
-    if (!id_health_uid(health, &uid)) {
-        return "up; the cluster is not born yet: all of cluster.members have to meet "
-               "(/readyz?verbose names those that are missing)";
-    }
-    if (!atomic_load(&health->applied_once)) {
-        return "up; catching up with the cluster";
-    }
-    if (!atomic_load(&health->leader_known)) {
-        return atomic_load(&health->segments_held) > 0
-                   ? "serving the ids that it holds; no leader is known"
-                   : "not ready: no leader is known and no ids are held";
-    }
-    return atomic_load(&health->disk_low) ? "serving; the disk is nearly full" : "serving";
-}
-
 static void supervisor_look_cb(uv_timer_t *timer)
 {
     struct supervisor *supervisor = timer->data;
+    struct uid uid;
 
     if (supervisor->backend != NULL) {
-        supervisor_set_status(supervisor, supervisor_status(supervisor->backend->health));
+        const struct id_health *health = supervisor->backend->health;
+        const char *status = "serving";
+
+        if (!id_health_uid(health, &uid)) {
+            status = "up; the cluster is not born yet: all of cluster.members have to meet "
+                     "(/readyz?verbose names those that are missing)";
+        } else if (!atomic_load(&health->applied_once)) {
+            status = "up; catching up with the cluster";
+        } else if (!atomic_load(&health->leader_known)) {
+            status = atomic_load(&health->segments_held) > 0
+                         ? "serving the ids that it holds; no leader is known"
+                         : "not ready: no leader is known and no ids are held";
+        } else if (atomic_load(&health->disk_low)) {
+            status = "serving; the disk is nearly full";
+        }
+        supervisor_set_status(supervisor, status);
     }
     /* This loop takes its turn: it runs this. */
     if (supervisor->within_us > 0 && listeners_take_turns(supervisor->listeners)) {

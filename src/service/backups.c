@@ -31,12 +31,6 @@ void growth_reset(struct growth *growth, uint64_t now_ms)
     period_begin(&growth->periods[0], now_ms);
 }
 
-void growth_init(struct growth *growth, uint64_t seed, uint64_t now_ms)
-{
-    *growth = (struct growth){.seed = seed};
-    growth_reset(growth, now_ms);
-}
-
 void growth_free(struct growth *growth)
 {
     for (unsigned i = 0; i < GROWTH_PERIODS; i++) {
@@ -51,7 +45,8 @@ static const struct growth_period *period_at(const struct growth *growth, unsign
     return &growth->periods[(growth->newest + GROWTH_PERIODS - back) % GROWTH_PERIODS];
 }
 
-void growth_turn_over(struct growth *growth, uint64_t now_ms)
+/* Begin the periods that have begun since the newest one. */
+static void growth_turn_over(struct growth *growth, uint64_t now_ms)
 {
     uint64_t began_ms = growth->periods[growth->newest].began_ms;
     uint64_t over = now_ms > began_ms ? (now_ms - began_ms) / GROWTH_PERIOD_MS : 0;
@@ -67,6 +62,19 @@ void growth_turn_over(struct growth *growth, uint64_t now_ms)
         growth->count += growth->count < GROWTH_PERIODS;
         period_begin(&growth->periods[growth->newest], began_ms);
     }
+}
+
+struct backup_growth growth_look(struct growth *growth, uint64_t now_ms)
+{
+    struct backup_growth look = {.whole = true};
+
+    growth_turn_over(growth, now_ms);
+    look.since_ms = period_at(growth, growth->count - 1)->began_ms;
+    look.until_ms = now_ms > look.since_ms ? now_ms : look.since_ms;
+    for (unsigned back = 0; back < growth->count; back++) {
+        look.whole = look.whole && !period_at(growth, back)->full;
+    }
+    return look;
 }
 
 static uint64_t growth_hash_of(const struct growth *growth, const char *name, size_t len)
@@ -87,34 +95,13 @@ static struct growth_slot *slot_of(const struct growth_period *period, uint64_t 
     return &period->slots[at];
 }
 
-/* Make room for one more, at most half full. */
-static void growth_make_room(struct growth_period *period)
-{
-    struct growth_period larger = *period;
-
-    if (2 * (period->count + 1) <= period->capacity) {
-        return;
-    }
-    larger.capacity = period->capacity > 0 ? 2 * period->capacity : CAPACITY_MIN;
-    larger.slots = MUST_HAVE(calloc(larger.capacity, sizeof *larger.slots));
-    for (size_t i = 0; i < period->capacity; i++) {
-        if (period->slots[i].hash != 0) {
-            *slot_of(&larger, period->slots[i].hash) = period->slots[i];
-        }
-    }
-    free(period->slots);
-    *period = larger;
-}
-
 void growth_note(struct growth *growth, const struct tag_row *row, uint64_t now_ms)
 {
     uint64_t hash = growth_hash_of(growth, row->name, row->name_len);
     struct growth_period *period;
     struct growth_slot *slot;
 
-    if (now_ms >= growth->periods[growth->newest].began_ms + GROWTH_PERIOD_MS) {
-        growth_turn_over(growth, now_ms);
-    }
+    growth_turn_over(growth, now_ms);
     period = &growth->periods[growth->newest];
     if (period->capacity > 0 && slot_of(period, hash)->hash == hash) {
         return;
@@ -123,25 +110,22 @@ void growth_note(struct growth *growth, const struct tag_row *row, uint64_t now_
         period->full = true;
         return;
     }
-    growth_make_room(period);
+    if (2 * (period->count + 1) > period->capacity) { /* at most half full */
+        struct growth_period larger = *period;
+
+        larger.capacity = period->capacity > 0 ? 2 * period->capacity : CAPACITY_MIN;
+        larger.slots = MUST_HAVE(calloc(larger.capacity, sizeof *larger.slots));
+        for (size_t i = 0; i < period->capacity; i++) {
+            if (period->slots[i].hash != 0) {
+                *slot_of(&larger, period->slots[i].hash) = period->slots[i];
+            }
+        }
+        free(period->slots);
+        *period = larger;
+    }
     slot = slot_of(period, hash);
     *slot = (struct growth_slot){hash, row->max_id};
     period->count++;
-}
-
-uint64_t growth_since_ms(const struct growth *growth)
-{
-    return period_at(growth, growth->count - 1)->began_ms;
-}
-
-bool growth_is_whole(const struct growth *growth)
-{
-    for (unsigned back = 0; back < growth->count; back++) {
-        if (period_at(growth, back)->full) {
-            return false;
-        }
-    }
-    return true;
 }
 
 bool growth_tag(const struct growth *growth, const char *name, size_t len, uint64_t *ret_max_id)
@@ -208,46 +192,16 @@ static void end(struct backups *backups, int status)
 
 /* --- the rows, as a file --- */
 
-static void put_head(struct backups *backups, struct buf *out)
-{
-    const struct store_position *at = &backups->view.read.position;
-    struct birth birth;
-    struct backup_head head = {.level = state_level(backups->on->state),
-                               .node_id = backups->on->node_id,
-                               .index = at->index,
-                               .term = at->term,
-                               .digest = at->digest,
-                               .wall_ms = clock_wall_ms(backups->on->clock),
-                               .log_ms = state_log_ms(backups->on->state),
-                               .local = backups->local};
-
-    if (state_birth(backups->on->state, &birth)) {
-        head.uid[0] = birth.uid.high;
-        head.uid[1] = birth.uid.low;
-    }
-    if (backups->on->config->cluster_id != NULL) {
-        strncpy(head.cluster_id, backups->on->config->cluster_id, sizeof head.cluster_id - 1);
-    }
-    strncpy(head.version, LEAFD_VERSION, sizeof head.version - 1);
-    backup_put_head(&backups->writer, &head, out);
-}
-
 /* Put the rows of a chunk, and before them how far their tags grew. */
 static void put_rows(struct backups *backups, const struct buf *chunk, struct buf *out)
 {
     struct growth *growth = backups->growth;
-    struct backup_growth of = {.until_ms = id_tags_ms(backups->context)};
+    const struct backup_growth of = growth_look(growth, id_tags_ms(backups->context));
     struct backup_tag_growth tag;
     struct backup_row row;
     struct reader records;
     uint64_t count = 0;
 
-    growth_turn_over(growth, of.until_ms);
-    of.since_ms = growth_since_ms(growth);
-    of.whole = growth_is_whole(growth);
-    if (of.until_ms < of.since_ms) {
-        of.until_ms = of.since_ms;
-    }
     backup_growth_begin(&backups->writer, &of, out);
     reader_init(&records, chunk->data, chunk->len);
     while (backup_row_next(&records, &row)) {
@@ -265,16 +219,42 @@ static void put_rows(struct backups *backups, const struct buf *chunk, struct bu
 }
 
 /* A part was read: answer with it. */
-static void backups_take_part(struct backups *backups)
+static void backups_go_on(struct backups *backups)
 {
-    struct buf *out = &backups->asked->reply;
+    const struct store_position *at = &backups->view.read.position;
+    const struct buf *chunk = &backups->view.read.chunk;
     struct id_backup *what = backups->asked->out;
+    struct buf *out = &backups->asked->reply;
+    int status = backups->view.read.status;
 
-    if (backups->view.first) {
-        put_head(backups, out);
+    if (status != 0) {
+        log_warn("backup", "a backup was given up", "err=%s", err_code(status));
+        end(backups, status);
+        return;
     }
-    if (backups->view.read.chunk.len > 0) {
-        put_rows(backups, &backups->view.read.chunk, out);
+    if (backups->view.first) {
+        struct backup_head head = {.level = state_level(backups->on->state),
+                                   .node_id = backups->on->node_id,
+                                   .index = at->index,
+                                   .term = at->term,
+                                   .digest = at->digest,
+                                   .wall_ms = clock_wall_ms(backups->on->clock),
+                                   .log_ms = state_log_ms(backups->on->state),
+                                   .local = backups->local};
+        struct birth birth;
+
+        if (state_birth(backups->on->state, &birth)) {
+            head.uid[0] = birth.uid.high;
+            head.uid[1] = birth.uid.low;
+        }
+        if (backups->on->config->cluster_id != NULL) {
+            strncpy(head.cluster_id, backups->on->config->cluster_id, sizeof head.cluster_id - 1);
+        }
+        strncpy(head.version, LEAFD_VERSION, sizeof head.version - 1);
+        backup_put_head(&backups->writer, &head, out);
+    }
+    if (chunk->len > 0) {
+        put_rows(backups, chunk, out);
     }
     what->number = backups->number;
     what->end = backups->view.read.end;
@@ -286,20 +266,6 @@ static void backups_take_part(struct backups *backups)
         backups->figures.last_bytes = backups->writer.totals.bytes;
         log_info("backup", "a backup was taken", "rows=%llu bytes=%llu",
                  ull(backups->writer.totals.rows), ull(backups->writer.totals.bytes));
-    }
-}
-
-static void backups_go_on(struct backups *backups)
-{
-    int status = backups->view.read.status;
-
-    if (status != 0) {
-        log_warn("backup", "a backup was given up", "err=%s", err_code(status));
-        end(backups, status);
-        return;
-    }
-    backups_take_part(backups);
-    if (backups->whole) {
         end(backups, 0);
         return;
     }
@@ -337,12 +303,45 @@ static void backups_queried_cb(struct cluster_request *query)
     catch_up(backups, backups->asked->deadline_ms);
 }
 
-static void backups_begin(struct backups *backups, struct cluster_request *request)
+/* The time of the request, or of the pause, is over. */
+static void backups_due_cb(struct timer *timer, uint64_t now_ms)
+{
+    struct backups *backups = CONTAINER(timer, struct backups, due);
+
+    (void)now_ms;
+    ASSERT(backups->state == BACKUPS_CATCHING_UP || backups->state == BACKUPS_PAUSED);
+    if (backups->state == BACKUPS_PAUSED) {
+        log_warn("backup", "a backup was given up", "reason=\"the client asks for no more of it\"");
+    }
+    end(backups, ERR_TIMEOUT);
+}
+
+void backups_submit(struct backups *backups, struct cluster_request *request)
 {
     const struct id_backup *what = request->out;
 
-    backups->number++;
+    ASSERT(request->kind == ID_REQUEST_BACKUP);
+    if (backups->state != (what->number == 0 ? BACKUPS_NONE : BACKUPS_PAUSED) ||
+        (what->number != 0 && what->number != backups->number)) {
+        answers_put(backups->on->answers, request,
+                    what->number == 0 ? ERR_OVERLOADED : ERR_NOT_FOUND);
+        return;
+    }
     backups->asked = request;
+    if (what->number != 0) { /* the next part */
+        timer_cancel(backups->on->timers, &backups->due);
+        if (what->close) {
+            end(backups, 0);
+        } else if (context_now_ms(backups->on) >= backups->until_ms) {
+            log_warn("backup", "a backup was given up", "reason=\"it takes longer than %d s\"",
+                     LIMIT_BACKUP_MS / 1000);
+            end(backups, ERR_TIMEOUT);
+        } else {
+            backups_start_read(backups);
+        }
+        return;
+    }
+    backups->number++;
     backups->local = what->local;
     backups->whole = false;
     backups->until_ms = context_now_ms(backups->on) + LIMIT_BACKUP_MS;
@@ -357,52 +356,6 @@ static void backups_begin(struct backups *backups, struct cluster_request *reque
                                               .done = backups_queried_cb};
     query_workers_encode(&backups->query.payload, 0, 1); /* any query that is quick to answer */
     backups->on->submit(backups->on, &backups->query);
-}
-
-/* The time of the request, or of the pause, is over. */
-static void backups_due_cb(struct timer *timer, uint64_t now_ms)
-{
-    struct backups *backups = CONTAINER(timer, struct backups, due);
-
-    (void)now_ms;
-    ASSERT(backups->state == BACKUPS_CATCHING_UP || backups->state == BACKUPS_PAUSED);
-    if (backups->state == BACKUPS_PAUSED) {
-        log_warn("backup", "a backup was given up", "reason=\"the client asks for no more of it\"");
-    }
-    end(backups, ERR_TIMEOUT);
-}
-
-/* --- requests --- */
-
-static void read_on(struct backups *backups, struct cluster_request *request)
-{
-    timer_cancel(backups->on->timers, &backups->due);
-    backups->asked = request;
-    if (((const struct id_backup *)request->out)->close) {
-        end(backups, 0);
-    } else if (context_now_ms(backups->on) >= backups->until_ms) {
-        log_warn("backup", "a backup was given up", "reason=\"it takes longer than %d s\"",
-                 LIMIT_BACKUP_MS / 1000);
-        end(backups, ERR_TIMEOUT);
-    } else {
-        backups_start_read(backups);
-    }
-}
-
-void backups_submit(struct backups *backups, struct cluster_request *request)
-{
-    const struct id_backup *what = request->out;
-
-    ASSERT(request->kind == ID_REQUEST_BACKUP);
-    if (what->number == 0 && backups->state == BACKUPS_NONE) {
-        backups_begin(backups, request);
-    } else if (what->number == 0) {
-        answers_put(backups->on->answers, request, ERR_OVERLOADED);
-    } else if (what->number == backups->number && backups->state == BACKUPS_PAUSED) {
-        read_on(backups, request);
-    } else {
-        answers_put(backups->on->answers, request, ERR_NOT_FOUND);
-    }
 }
 
 void backups_turn(struct backups *backups)

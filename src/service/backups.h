@@ -41,7 +41,7 @@
  *
  * The time is the log's, so that a node that catches up does not see a day's growth in a minute; in
  * a cluster without log time, the node's clock. Failure modes: a node knows nothing of the time
- * before its start, or before a snapshot replaced its state (growth_reset()): growth_since_ms()
+ * before its start, or before a snapshot replaced its state (growth_reset()): growth_look()
  * says so.
  */
 #define GROWTH_PERIODS 4
@@ -67,23 +67,19 @@ struct growth {
     unsigned count; /* periods that are in use, 1.. */
 };
 
-void growth_init(struct growth *growth, uint64_t seed, uint64_t now_ms);
 void growth_free(struct growth *growth);
 
-/* Nothing is known of the time before now. */
+/* Nothing is known of the time before now. Begins one that is zero but for its seed. */
 void growth_reset(struct growth *growth, uint64_t now_ms);
 
 /* The tag's max_id changes; row: the state before. */
 void growth_note(struct growth *growth, const struct tag_row *row, uint64_t now_ms);
 
-/* Forget periods that are too old at now_ms. Call before the functions below. */
-void growth_turn_over(struct growth *growth, uint64_t now_ms);
+/* Forget periods that are too old. The result has the time since which all changes were noted, and
+ * whole; not whole: a tag that growth_tag() does not find may have changed. */
+struct backup_growth growth_look(struct growth *growth, uint64_t now_ms);
 
-/* The time since which all changes were noted. */
-uint64_t growth_since_ms(const struct growth *growth);
-/* False: a tag that growth_tag() does not find may have changed. */
-bool growth_is_whole(const struct growth *growth);
-/* The tag's max_id at growth_since_ms(); false: it did not change. */
+/* The tag's max_id at the begin of that time; false: it did not change. */
 bool growth_tag(const struct growth *growth, const char *name, size_t len, uint64_t *ret_max_id);
 
 /* --- backups --- */

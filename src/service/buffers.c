@@ -62,28 +62,12 @@ static struct id_node_buffers *buffers_place_of(struct id_buffers *out, uint64_t
     return NULL;
 }
 
-static void buffers_ask_others(struct buffers *buffers, const struct cluster_request *request)
-{
-    const struct raft_context *on = buffers->on;
-    const struct wire_buffers question = {
-        .number = request->id, .data = request->payload.data, .len = request->payload.len};
-    struct id_buffers *out = request->out;
-    struct configuration members;
-
-    applier_configured(&on->driver->applier, &members);
-    MEMBER_FOREACH (member, &members) {
-        if (member->id != on->node_id) {
-            out->nodes[out->count++] = (struct id_node_buffers){
-                .node_id = member->id,
-                .asked = context_send_buffers(on, member->id, FRAME_BUFFERS, &question) == 0};
-        }
-    }
-}
-
 void buffers_submit(struct buffers *buffers, struct cluster_request *request)
 {
     const struct raft_context *on = buffers->on;
     struct id_buffers *out = request->out;
+    struct wire_buffers question = {.data = request->payload.data, .len = request->payload.len};
+    struct configuration members;
     struct id_segments_page own;
 
     ASSERT(request->kind == ID_REQUEST_BUFFERS && out != NULL);
@@ -100,7 +84,15 @@ void buffers_submit(struct buffers *buffers, struct cluster_request *request)
         .node_id = on->node_id, .asked = true, .answered = true, .page = own};
     request->id = ++buffers->number;
     request->holder = buffers;
-    buffers_ask_others(buffers, request);
+    question.number = request->id;
+    applier_configured(&on->driver->applier, &members);
+    MEMBER_FOREACH (member, &members) {
+        if (member->id != on->node_id) {
+            out->nodes[out->count++] = (struct id_node_buffers){
+                .node_id = member->id,
+                .asked = context_send_buffers(on, member->id, FRAME_BUFFERS, &question) == 0};
+        }
+    }
     if (is_answered(out)) {
         answers_put(buffers->on->answers, request, 0);
         return;
@@ -113,36 +105,27 @@ void buffers_submit(struct buffers *buffers, struct cluster_request *request)
 
 /* --- frames --- */
 
-static bool buffers_answer(struct buffers *buffers, uint64_t to,
-                           const struct wire_buffers *question)
-{
-    struct wire_buffers message = {.number = question->number, .answer = true};
-    struct id_segments_page page;
-    struct buf data = BUF_INIT;
-
-    if (!buffers_look(buffers, question->data, question->len, &page)) {
-        return false;
-    }
-    segments_page_put(&data, &page);
-    message.data = data.data;
-    message.len = data.len;
-    (void)context_send_buffers(buffers->on, to, FRAME_BUFFERS, &message);
-    buf_free(&data);
-    free(page.items);
-    return true;
-}
-
 bool buffers_receive(struct buffers *buffers, uint64_t from, const uint8_t *payload, size_t len)
 {
     struct wire_buffers message;
     struct cluster_request *request;
     struct id_node_buffers *node;
+    struct id_segments_page page;
+    BUF_LOCAL(data);
 
     if (wire_buffers_decode(payload, len, &message) != 0) {
         return false;
     }
-    if (!message.answer) {
-        return buffers_answer(buffers, from, &message);
+    if (!message.answer) { /* a question */
+        if (!buffers_look(buffers, message.data, message.len, &page)) {
+            return false;
+        }
+        segments_page_put(&data, &page);
+        free(page.items);
+        message = (struct wire_buffers){
+            .number = message.number, .answer = true, .data = data.data, .len = data.len};
+        (void)context_send_buffers(buffers->on, from, FRAME_BUFFERS, &message);
+        return true;
     }
     TAILQ_FOREACH (request, &buffers->waits, link) {
         if (request->id == message.number) {
@@ -188,11 +171,4 @@ void buffers_stop(struct buffers *buffers)
     while ((request = TAILQ_FIRST(&buffers->waits)) != NULL) {
         buffers_leave(buffers, request, ERR_SHUTTING_DOWN);
     }
-}
-
-void buffers_init(struct buffers *buffers, const struct raft_context *on,
-                  struct allocator *allocator)
-{
-    *buffers = (struct buffers){.on = on, .allocator = allocator};
-    TAILQ_INIT(&buffers->waits);
 }

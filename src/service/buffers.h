@@ -28,9 +28,6 @@ struct buffers {
     uint64_t number;                   /* of the last question */
 };
 
-void buffers_init(struct buffers *buffers, const struct raft_context *on,
-                  struct allocator *allocator);
-
 /* Read what this node holds of the tags in a QUERY_TAG_LIST. False: no such query. */
 bool buffers_look(const struct buffers *buffers, const void *data, size_t len,
                   struct id_segments_page *ret_page);

@@ -13,18 +13,6 @@
 #define SAY_AGAIN_MS 60000
 #define BEHIND_MS 10000 /* the log's time comes every 3 s */
 
-void dates_init(struct dates *dates, const struct id_context *context,
-                const struct replica *replica)
-{
-    *dates = (struct dates){
-        .context = context, .on = context->on, .replica = replica, .zones = zones_new()};
-}
-
-void dates_free(struct dates *dates)
-{
-    zones_free(dates->zones);
-}
-
 /* The median of the clocks, which the leader puts into the log. 0: not known now. */
 static uint64_t median_ms(const struct dates *dates)
 {
@@ -55,26 +43,21 @@ void dates_turn(struct dates *dates)
     }
 }
 
-/* The log's time of now. Clocks that were ahead, and are right again, leave it standing. */
-static uint64_t log_now_ms(const struct dates *dates, uint64_t now_ms)
-{
-    uint64_t median = median_ms(dates);
-
-    if (median == 0) {
-        return dates->log_ms + (now_ms - dates->seen_ms);
-    }
-    return median > dates->log_ms ? median : dates->log_ms;
-}
-
 /* The present local time in the shape's zone. False: not known. */
 static bool local_now(struct dates *dates, const struct shape *shape, uint64_t *ret_local_ms)
 {
     uint64_t now_ms = clock_now_ms(dates->on->real_clock);
+    uint64_t log_ms = median_ms(dates);
 
     if (!dates->is_present) {
         return false;
     }
-    if (!zones_local_ms(dates->zones, shape->date.zone, log_now_ms(dates, now_ms), ret_local_ms)) {
+    if (log_ms == 0) {
+        log_ms = dates->log_ms + (now_ms - dates->seen_ms);
+    } else if (log_ms < dates->log_ms) {
+        log_ms = dates->log_ms; /* clocks that were ahead, and are right again, leave it standing */
+    }
+    if (!zones_local_ms(dates->zones, shape->date.zone, log_ms, ret_local_ms)) {
         if (dates->said_ms == 0 || now_ms - dates->said_ms >= SAY_AGAIN_MS) {
             log_error("strict", "a tag's date is by a time zone that this system does not know",
                       "zone=\"%s\" todo=\"install tzdata, and restart\"", shape->date.zone);

@@ -37,11 +37,6 @@ struct dates {
     uint64_t said_ms;    /* when an unknown zone was last logged; 0: never */
 };
 
-/* replica: borrowed. */
-void dates_init(struct dates *dates, const struct id_context *context,
-                const struct replica *replica);
-void dates_free(struct dates *dates);
-
 void dates_turn(struct dates *dates);
 
 /* 0: the tag has no date, or its present period is not known. data: struct dates. */

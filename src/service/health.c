@@ -36,67 +36,23 @@ static enum id_node_state health_state(const struct raft_context *on)
 /* Does this node hold ids of any tag? Checked only while there is no leader to grant more. A node
  * with more tags than are checked, with the first ones all used up, may count as not ready too
  * early. */
-static bool holds_ids(struct id_table *table)
-{
-    struct id_tag *tag = id_table_next(table, "", 0, "", 0);
-
-    for (unsigned i = 0; tag != NULL && i < HELD_LOOK_MAX; i++) {
-        if (segment_left(&tag->buffer) > 0) {
-            return true;
-        }
-        tag = id_table_next(table, "", 0, tag->name, tag->name_len);
-    }
-    return false;
-}
-
 static void update_held(struct health *health)
 {
-    const struct raft_context *on = health->of.on;
     uint64_t held = allocator_counts(health->of.allocator)->held;
 
     if (!leader_route_is_known(&health->of.replica->requests.route) && held > 0) {
+        struct id_tag *tag = id_table_after(health->of.table, NULL);
+
         if (timer_is_armed(&health->held_look)) {
             return;
         }
-        context_arm_in(on, &health->held_look, HELD_LOOK_MS);
-        held = holds_ids(health->of.table) ? held : 0;
+        context_arm_in(health->of.on, &health->held_look, HELD_LOOK_MS);
+        for (unsigned i = 1; tag != NULL && segment_left(&tag->buffer) == 0; i++) {
+            tag = i < HELD_LOOK_MAX ? id_table_after(health->of.table, tag) : NULL;
+        }
+        held = tag != NULL ? held : 0;
     }
     SEE(health, segments_held, held);
-}
-
-static void update_burnt(struct health *health)
-{
-    static const enum id_burn_cause causes[] = {ID_BURN_GENERATION, ID_BURN_LATE, ID_BURN_STOP};
-    const struct allocator_counts *held = allocator_counts(health->of.allocator);
-    const struct window_counts *windows = windows_counts(health->of.windows);
-
-    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
-        uint64_t more = causes[i] == ID_BURN_GENERATION ? windows->burnt_generation
-                        : causes[i] == ID_BURN_STOP     ? windows->burnt_stop
-                                                        : 0;
-
-        SEE(health, burnt[causes[i]], held->burnt[causes[i]] + more);
-    }
-    SEE(health, burnt[ID_BURN_STRICT], strict_burnt(health->of.strict));
-    SEE(health, burnt[ID_BURN_WINDOW], windows->burnt_window);
-    SEE(health, given_back, held->returned + windows->returned);
-}
-
-static void update_members(struct health *health)
-{
-    const struct raft_context *on = health->of.on;
-    const struct member_change *change = state_member_change(on->state);
-    const struct configuration *conf = driver_configuration(on->driver);
-
-    SEE(health, members, conf->count);
-    SEE(health, voters, configuration_voters(conf));
-    SEE(health, differs,
-        health->of.replica->announce.differs |
-            (*health->of.layout_differs ? ID_DIFFERS_LAYOUT : 0));
-    SEE(health, drained, state_placement(on->state, on->node_id).drained);
-    SEE(health, member_change, change != NULL && !change->given_up);
-    SEE(health, level, state_level(on->state));
-    SEE(health, level_able, state_levels(on->state).max);
 }
 
 /* The birth, and until then the nodes that it waits for; checked only when there is news. */
@@ -147,9 +103,13 @@ static void update_clock(struct health *health)
 void health_update(struct health *health)
 {
     const struct raft_context *on = health->of.on;
+    const struct member_change *change = state_member_change(on->state);
+    const struct configuration *conf = driver_configuration(on->driver);
+    const struct leader_route *route = &health->of.replica->requests.route;
+    const struct allocator_counts *segments = allocator_counts(health->of.allocator);
+    const struct window_counts *windows = windows_counts(health->of.windows);
     struct lease_status lease;
     struct fsm_usage usage;
-    uint64_t through;
 
     lease_status(health->of.lease, &lease);
     SEE(health, snowflake_refusal, lease.refusal);
@@ -167,77 +127,30 @@ void health_update(struct health *health)
     SEE(health, state_keys, usage.keys);
     update_clock(health);
     update_birth(health);
-    update_members(health);
+    SEE(health, members, conf->count);
+    SEE(health, voters, configuration_voters(conf));
+    SEE(health, differs,
+        health->of.replica->announce.differs |
+            (*health->of.layout_differs ? ID_DIFFERS_LAYOUT : 0));
+    SEE(health, drained, state_placement(on->state, on->node_id).drained);
+    SEE(health, member_change, change != NULL && !change->given_up);
+    SEE(health, level, state_level(on->state));
+    SEE(health, level_able, state_levels(on->state).max);
     update_held(health);
-    update_burnt(health);
-    SEE(health, leader_known, leader_route_is_known(&health->of.replica->requests.route));
-    if (leader_route_through(&health->of.replica->requests.route, &through)) {
-        SEE(health, leader_through, through);
+    SEE(health, burnt[ID_BURN_GENERATION],
+        segments->burnt[ID_BURN_GENERATION] + windows->burnt_generation);
+    SEE(health, burnt[ID_BURN_LATE], segments->burnt[ID_BURN_LATE]);
+    SEE(health, burnt[ID_BURN_STOP], segments->burnt[ID_BURN_STOP] + windows->burnt_stop);
+    SEE(health, burnt[ID_BURN_STRICT], strict_counts(health->of.strict)->burnt);
+    SEE(health, burnt[ID_BURN_WINDOW], windows->burnt_window);
+    SEE(health, given_back, segments->returned + windows->returned);
+    SEE(health, leader_known, leader_route_is_known(route));
+    if (route->state != ROUTE_SOUGHT) { /* as before while one is sought */
+        SEE(health, leader_through, route->forwarder);
     }
 }
 
 /* --- figures --- */
-
-static void look_consensus(const struct health *health, struct id_figures *now)
-{
-    const struct raft_context *on = health->of.on;
-    const struct driver *driver = on->driver;
-
-    now->role = health_state(on);
-    now->leader_id = driver_leader(driver);
-    now->term = driver_term(driver);
-    now->commit_index = driver->commit;
-    now->applied_index = driver_applied(driver)->index;
-    now->last_index = driver_last_index(driver);
-    now->log_entries = driver->log.count;
-    now->log_bytes = driver->log.bytes;
-    now->elections = driver->counts.elections;
-    now->leaderships = driver->counts.leaderships;
-    now->snapshots_sent = driver->transfers.sent;
-    now->snapshots_received = driver->counts.installs;
-    now->compactions = driver->counts.compactions;
-}
-
-static void look_requests(const struct health *health, struct id_figures *now)
-{
-    const struct allocator_counts *counts = allocator_counts(health->of.allocator);
-    const struct window_counts *windows = windows_counts(health->of.windows);
-    const struct rounds *rounds = &health->of.replica->requests.serving.round;
-
-    now->requests_pending = health->of.replica->requests.count;
-    now->refills_in_flight = counts->in_flight;
-    now->ids_granted = counts->granted;
-    now->covers_short = allocator_usage(health->of.allocator)->short_count;
-    now->windows = windows->open;
-    now->window_ids = windows->left;
-    now->window_entries = windows->entries;
-    now->window_waits = windows->waits;
-    now->rounds_confirmed = rounds->confirmed_count;
-    now->rounds_abandoned = rounds->abandoned_count;
-    histogram_add(&now->refill, &counts->took);
-    histogram_add(&now->strict, strict_took(health->of.strict));
-    fsm_worker_counts(health->of.context->fsm, &now->workers, &now->worker_names_shared);
-}
-
-static void look_disk(const struct health *health, struct id_disk_figures *now)
-{
-    struct disk *disk = health->of.on->disk;
-    struct disk_figures seen;
-
-    if (disk->ops->figures == NULL) {
-        return;
-    }
-    disk->ops->figures(disk, &seen);
-    *now = (struct id_disk_figures){
-        .map_bytes = seen.space.map_bytes,
-        .used_bytes = seen.space.used_bytes,
-        .disk_bytes = seen.space.disk_bytes,
-        .disk_free_bytes = seen.space.disk_free_bytes,
-        .views_ended = seen.space.views_ended,
-        .commit = seen.commit,
-        .flush = seen.flush,
-    };
-}
 
 static void look_member(const struct health *health, const struct conf_member *from,
                         struct id_member_figures *member)
@@ -326,13 +239,52 @@ static void look_busiest(struct health *health, struct id_figures *now)
 
 void health_measure(struct health *health)
 {
-    const struct configuration *conf = driver_configuration(health->of.on->driver);
+    const struct raft_context *on = health->of.on;
+    const struct driver *driver = on->driver;
+    const struct configuration *conf = driver_configuration(driver);
+    const struct allocator_counts *segments = allocator_counts(health->of.allocator);
+    const struct window_counts *windows = windows_counts(health->of.windows);
+    const struct rounds *rounds = &health->of.replica->requests.serving.round;
+    struct disk_figures disk;
     struct id_figures now;
 
     memset(&now, 0, sizeof now);
-    look_consensus(health, &now);
-    look_requests(health, &now);
-    look_disk(health, &now.disk);
+    now.role = health_state(on);
+    now.leader_id = driver_leader(driver);
+    now.term = driver_term(driver);
+    now.commit_index = driver->commit;
+    now.applied_index = driver_applied(driver)->index;
+    now.last_index = driver_last_index(driver);
+    now.log_entries = driver->log.count;
+    now.log_bytes = driver->log.bytes;
+    now.elections = driver->counts.elections;
+    now.leaderships = driver->counts.leaderships;
+    now.snapshots_sent = driver->transfers.sent;
+    now.snapshots_received = driver->counts.installs;
+    now.compactions = driver->counts.compactions;
+    now.requests_pending = health->of.replica->requests.count;
+    now.refills_in_flight = segments->in_flight;
+    now.ids_granted = segments->granted;
+    now.covers_short = allocator_usage(health->of.allocator)->short_count;
+    now.windows = windows->open;
+    now.window_ids = windows->left;
+    now.window_entries = windows->entries;
+    now.window_waits = windows->waits;
+    now.rounds_confirmed = rounds->confirmed_count;
+    now.rounds_abandoned = rounds->abandoned_count;
+    histogram_add(&now.refill, &segments->took);
+    histogram_add(&now.strict, &strict_counts(health->of.strict)->took);
+    fsm_worker_counts(health->of.context->fsm, &now.workers, &now.worker_names_shared);
+    if (on->disk->ops->figures != NULL) {
+        on->disk->ops->figures(on->disk, &disk);
+        now.disk = (struct id_disk_figures){.map_bytes = disk.space.map_bytes,
+                                            .used_bytes = disk.space.used_bytes,
+                                            .disk_bytes = disk.space.disk_bytes,
+                                            .disk_free_bytes = disk.space.disk_free_bytes,
+                                            .views_ended = disk.space.views_ended,
+                                            .commit = disk.commit,
+                                            .flush = disk.flush};
+    }
     now.backups = health->of.backups->figures;
     ASSERT(conf->count <= LIMIT_NODES);
     MEMBER_FOREACH (member, conf) {
@@ -343,6 +295,11 @@ void health_measure(struct health *health)
 }
 
 /* --- status --- */
+
+static const char *role_name(enum conf_role role)
+{
+    return role == ROLE_VOTER ? "voter" : "standby";
+}
 
 /* How many committed entries are not on the member's disk, as last reported to this node; for this
  * node itself: not applied. */
@@ -366,43 +323,21 @@ static uint64_t lag_of(const struct raft_context *on, uint64_t id)
     return index < commit ? commit - index : 0;
 }
 
-static void fill_link(const struct health_sources *of, struct id_member *member)
-{
-    const struct clock_link *link = clock_sync_link(&of->replica->clock_sync, member->id);
-    const struct clock_check *check = &of->replica->clock_sync.check;
-    uint8_t serves = clock_sync_serves(&of->replica->clock_sync, member->id);
-    uint64_t now_ms = context_now_ms(of->on);
-
-    member->lag = lag_of(of->on, member->id);
-    member->round_trip_us = link != NULL ? link->rtt_us : ID_UNKNOWN;
-    member->has_snowflake = member->reachable && (serves & WIRE_SERVES_SNOWFLAKE) != 0;
-    member->serving = !member->reachable                  ? ID_SERVING_UNREACHABLE
-                      : member->placement.drained         ? ID_SERVING_DRAINED
-                      : (serves & WIRE_SERVES_READY) == 0 ? ID_SERVING_NOT_READY
-                                                          : ID_SERVING_READY;
-    member->last_heard_ms = member->id == of->on->node_id ? 0 : ID_UNKNOWN;
-    /* From its last answers about the time; this node has none from itself. */
-    for (size_t i = 0; i < check->count; i++) {
-        const struct clock_sample *sample = &check->samples[i];
-
-        if (sample->peer == member->id && member->id != of->on->node_id) {
-            member->last_heard_ms = now_ms > sample->taken_ms ? now_ms - sample->taken_ms : 0;
-            member->has_clock_offset = member->last_heard_ms <= CLOCK_SAMPLE_FRESH_MS;
-            member->clock_offset_ms = sample->offset_ms;
-        }
-    }
-}
-
-static void fill_member(const struct raft_context *on, const struct conf_member *from,
+static void fill_member(const struct health_sources *of, const struct conf_member *from,
                         struct id_member *member)
 {
+    const struct raft_context *on = of->on;
+    const struct clock_link *link = clock_sync_link(&of->replica->clock_sync, from->id);
+    const struct clock_check *check = &of->replica->clock_sync.check;
+    uint8_t serves = clock_sync_serves(&of->replica->clock_sync, from->id);
     const char *address = context_address(on, from);
+    uint64_t now_ms = context_now_ms(on);
     struct node_info info;
     uint64_t match;
 
     member->id = from->id;
     memcpy(member->peer_address, address, strlen(address));
-    strncpy(member->role, from->role == ROLE_VOTER ? "voter" : "standby", sizeof member->role - 1);
+    strncpy(member->role, role_name(from->role), sizeof member->role - 1);
     if (state_node(on->state, from->id, &info)) {
         memcpy(member->http_address, info.http_address, sizeof member->http_address);
         memcpy(member->version, info.version, sizeof member->version);
@@ -412,6 +347,24 @@ static void fill_member(const struct raft_context *on, const struct conf_member 
     member->reachable = context_reaches(on, from->id);
     if (driver_match(on->driver, from->id, &match)) {
         member->match_index = match;
+    }
+    member->lag = lag_of(on, from->id);
+    member->round_trip_us = link != NULL ? link->rtt_us : ID_UNKNOWN;
+    member->has_snowflake = member->reachable && (serves & WIRE_SERVES_SNOWFLAKE) != 0;
+    member->serving = !member->reachable                  ? ID_SERVING_UNREACHABLE
+                      : member->placement.drained         ? ID_SERVING_DRAINED
+                      : (serves & WIRE_SERVES_READY) == 0 ? ID_SERVING_NOT_READY
+                                                          : ID_SERVING_READY;
+    member->last_heard_ms = from->id == on->node_id ? 0 : ID_UNKNOWN;
+    /* From its last answers about the time; this node has none from itself. */
+    for (size_t i = 0; i < check->count; i++) {
+        const struct clock_sample *sample = &check->samples[i];
+
+        if (sample->peer == from->id && from->id != on->node_id) {
+            member->last_heard_ms = now_ms > sample->taken_ms ? now_ms - sample->taken_ms : 0;
+            member->has_clock_offset = member->last_heard_ms <= CLOCK_SAMPLE_FRESH_MS;
+            member->clock_offset_ms = sample->offset_ms;
+        }
     }
 }
 
@@ -447,54 +400,17 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     ASSERT(conf->count <= LIMIT_NODES);
     ret_status->member_count = conf->count;
     for (unsigned i = 0; i < conf->count; i++) {
-        fill_member(on, &conf->members[i], &ret_status->members[i]);
-        fill_link(&health->of, &ret_status->members[i]);
+        fill_member(&health->of, &conf->members[i], &ret_status->members[i]);
     }
-}
-
-/* --- begin and end --- */
-
-void health_init(struct health *health, const struct health_sources *of, uint64_t start_last)
-{
-    health->of = *of;
-    health->start_last = start_last;
-    health->held_look.wakes = WAKE_SEEN;
-    SEE(health, clock_line_ms, ID_CLOCK_UNKNOWN);
-    ASSERT(pthread_mutex_init(&health->figures.mutex, NULL) == 0);
-}
-
-void health_free(struct health *health)
-{
-    ASSERT(pthread_mutex_destroy(&health->figures.mutex) == 0);
 }
 
 /* --- changes, as lines of the log --- */
 
 #define ADDRESS_TEXT_BYTES (LIMIT_ADDRESS_BYTES + 64) /* quoted; it is of plain characters */
 
-static const char *role_name(enum conf_role role)
-{
-    return role == ROLE_VOTER ? "voter" : "standby";
-}
-
 static const char *quoted(const char *address, char out[ADDRESS_TEXT_BYTES])
 {
     return log_quote(address, strlen(address), out, ADDRESS_TEXT_BYTES);
-}
-
-static void log_member(const struct change_log *log, const struct conf_member *now)
-{
-    const struct conf_member *before = configuration_find(&log->conf, now->id);
-    char address[ADDRESS_TEXT_BYTES];
-
-    if (before == NULL) {
-        log_info("raft", "a member was added", "member=%llu role=%s address=%s index=%llu",
-                 ull(now->id), role_name(now->role), quoted(now->address, address),
-                 ull(log->conf_index));
-    } else if (before->role != now->role) {
-        log_info("raft", "a member has another role", "member=%llu role=%s was=%s index=%llu",
-                 ull(now->id), role_name(now->role), role_name(before->role), ull(log->conf_index));
-    }
 }
 
 static void look_at_members(struct change_log *log, const struct replica *replica, bool tell)
@@ -509,8 +425,19 @@ static void look_at_members(struct change_log *log, const struct replica *replic
     tell = tell && log->conf.count > 0; /* the first one has the members at birth */
     log->conf_index = index;
     if (tell) {
-        MEMBER_FOREACH (member, &conf) {
-            log_member(log, member);
+        MEMBER_FOREACH (now, &conf) {
+            const struct conf_member *before = configuration_find(&log->conf, now->id);
+            char address[ADDRESS_TEXT_BYTES];
+
+            if (before == NULL) {
+                log_info("raft", "a member was added", "member=%llu role=%s address=%s index=%llu",
+                         ull(now->id), role_name(now->role), quoted(now->address, address),
+                         ull(index));
+            } else if (before->role != now->role) {
+                log_info("raft", "a member has another role",
+                         "member=%llu role=%s was=%s index=%llu", ull(now->id),
+                         role_name(now->role), role_name(before->role), ull(index));
+            }
         }
         MEMBER_FOREACH (member, &log->conf) {
             if (configuration_find(&conf, member->id) == NULL) {
@@ -552,34 +479,51 @@ static void look_at_addresses(struct change_log *log, const struct replica *repl
     log->reached_count = count;
 }
 
-/* Log a change that begins, or is given up. */
-static void look_at_change(struct change_log *log, const struct replica *replica, bool tell)
+static void change_log_update(struct change_log *log, bool tell)
 {
-    const struct member_change *change = state_member_change(replica->state);
-    const char *kind;
+    const struct member_change *change = state_member_change(log->replica->state);
+    uint16_t level = state_level(log->replica->state);
 
-    if (change == NULL) {
-        return; /* the change is done, as the members show; its index is never reused */
+    look_at_members(log, log->replica, tell);
+    look_at_addresses(log, log->replica, tell);
+    if (change != NULL) { /* else it is done, as the members show; its index is never reused */
+        const char *kind = change->kind == MEMBER_ADD ? "add" : "remove";
+        bool is_new = change->index != log->change_index;
+
+        if (is_new && tell) {
+            log_info("raft", "a change of the members begins",
+                     "kind=%s member=%llu force=%s index=%llu", kind, ull(change->node_id),
+                     change->force ? "true" : "false", ull(change->index));
+        }
+        if (change->given_up && (is_new || !log->given_up) && tell) {
+            log_warn("raft", "a change of the members was given up",
+                     "kind=%s member=%llu index=%llu", kind, ull(change->node_id),
+                     ull(change->index));
+        }
+        log->change_index = change->index;
+        log->given_up = change->given_up;
     }
-    kind = change->kind == MEMBER_ADD ? "add" : "remove";
-    if (change->index != log->change_index && tell) {
-        log_info("raft", "a change of the members begins",
-                 "kind=%s member=%llu force=%s index=%llu", kind, ull(change->node_id),
-                 change->force ? "true" : "false", ull(change->index));
+    if (level != log->level && tell) {
+        log_info("raft", "the level of the cluster has risen", "level=%u was=%u", level,
+                 log->level);
     }
-    if (change->given_up && (change->index != log->change_index || !log->given_up) && tell) {
-        log_warn("raft", "a change of the members was given up", "kind=%s member=%llu index=%llu",
-                 kind, ull(change->node_id), ull(change->index));
-    }
-    log->change_index = change->index;
-    log->given_up = change->given_up;
+    log->level = level;
 }
 
-static void look_at_workers(struct change_log *log)
+void change_log_begin(struct change_log *log, const struct replica *replica,
+                      const struct lease *lease, const struct snowflake *snowflake)
+{
+    *log = (struct change_log){.replica = replica, .lease = lease, .snowflake = snowflake};
+    change_log_update(log, false);
+}
+
+void change_log_turn(struct change_log *log)
 {
     const struct snowflake *snowflake = log->snowflake;
     uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
+    char name[LIMIT_TAG_NAME_BYTES * 4 + 3]; /* each byte may be an escape */
 
+    change_log_update(log, true);
     ASSERT(count <= LIMIT_SNOWFLAKE_SLOTS);
     for (; log->slots < count; log->slots++) {
         uint32_t worker = snowflake->slots[log->slots].worker;
@@ -598,6 +542,12 @@ static void look_at_workers(struct change_log *log)
                      "worker=%u", snowflake->slots[i].worker);
         }
     }
+    if (log->opened > 0) {
+        log_info("raft", "tags have left trend mode: no node holds a segment of them",
+                 "tags=%u first=%s", log->opened,
+                 log_quote(log->opened_tag, log->opened_len, name, sizeof name));
+        log->opened = 0;
+    }
 }
 
 void change_log_opened(struct change_log *log, const struct tag_row *row)
@@ -605,40 +555,5 @@ void change_log_opened(struct change_log *log, const struct tag_row *row)
     if (log->opened++ == 0) {
         memcpy(log->opened_tag, row->name, row->name_len);
         log->opened_len = row->name_len;
-    }
-}
-
-static void change_log_update(struct change_log *log, bool tell)
-{
-    uint16_t level = state_level(log->replica->state);
-
-    look_at_members(log, log->replica, tell);
-    look_at_addresses(log, log->replica, tell);
-    look_at_change(log, log->replica, tell);
-    if (level != log->level && tell) {
-        log_info("raft", "the level of the cluster has risen", "level=%u was=%u", level,
-                 log->level);
-    }
-    log->level = level;
-}
-
-void change_log_begin(struct change_log *log, const struct replica *replica,
-                      const struct lease *lease, const struct snowflake *snowflake)
-{
-    *log = (struct change_log){.replica = replica, .lease = lease, .snowflake = snowflake};
-    change_log_update(log, false);
-}
-
-void change_log_turn(struct change_log *log)
-{
-    char name[LIMIT_TAG_NAME_BYTES * 4 + 3]; /* each byte may be an escape */
-
-    change_log_update(log, true);
-    look_at_workers(log);
-    if (log->opened > 0) {
-        log_info("raft", "tags have left trend mode: no node holds a segment of them",
-                 "tags=%u first=%s", log->opened,
-                 log_quote(log->opened_tag, log->opened_len, name, sizeof name));
-        log->opened = 0;
     }
 }

@@ -58,10 +58,6 @@ struct health {
     struct id_figures_box figures;
 };
 
-/* start_last: the last index of the log at the start. */
-void health_init(struct health *health, const struct health_sources *of, uint64_t start_last);
-void health_free(struct health *health);
-
 /* Update all fields. Woken (WAKE_SEEN) by an answer, a turn of the lease, an alarm, news of the
  * birth, a disk that becomes low or recovers, its timer, and events that wake all parts. */
 void health_update(struct health *health);

@@ -163,8 +163,7 @@ static void on_propose(struct id_proposer *proposer, struct cluster_request *req
 /*
  * --- the node's own proposals: that it holds no segment of a tag that leaves trend mode
  *
- * The happy path: recalls_turn() checks whether tags wait for this node, and proposes a command for
- * as many as one holds, one command at a time. A command that fails is repeated after a pause.
+ * One command at a time. One that fails is repeated after a pause.
  */
 
 static void on_recalled_done(struct node_command *command, int status)
@@ -177,21 +176,32 @@ static void on_recalled_done(struct node_command *command, int status)
     }
 }
 
-/* Gather the next tags that wait for this node, as many as a command takes; 0: none. */
-static unsigned gather_recalled(struct id_service *service, struct buf *payload)
+/* Report that this node holds nothing of all tags that wait for it, as many as a command takes. A
+ * follower applies its report later than the leader: it goes through all tags once, and again after
+ * a pause, until none waits. */
+static void recalls_turn(struct id_service *service)
 {
-    const struct id_context *context = &service->context;
-    uint64_t node_id = context->on->node_id;
+    const struct raft_context *on = service->context.on;
+    const struct fsm *fsm = service->context.fsm;
+    const struct leader_route *route = &service->replica->requests.route;
     struct recalls *recalls = &service->recalls;
-    const struct tag_row *row =
-        fsm_recall_next(context->fsm, node_id, recalls->after, recalls->after_len);
+    struct buf payload = BUF_INIT;
+    const struct tag_row *row;
     unsigned count = 0;
 
-    if (row == NULL) {
-        return 0;
+    if (!recalls->look || !node_command_may(&recalls->command) || !leader_route_is_known(route)) {
+        return;
     }
-    command_put(payload, COMMAND_RECALLED, NULL);
-    while (row != NULL && count < LIMIT_GRANTS_PER_ENTRY) {
+    row = fsm_recall_next(fsm, on->node_id, recalls->after, recalls->after_len);
+    if (row == NULL) {
+        recalls->look = recalls->after_len > 0;
+        recalls->after_len = 0;
+        node_command_pause(&recalls->command, on,
+                           route->state == ROUTE_DIRECT ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
+        return;
+    }
+    command_put(&payload, COMMAND_RECALLED, NULL);
+    for (; row != NULL && count < LIMIT_GRANTS_PER_ENTRY; count++) {
         struct recalled_item item = {row->name, row->name_len, row->generation};
         const struct id_tag *tag = id_table_find(service->table, row->name, row->name_len);
 
@@ -199,88 +209,47 @@ static unsigned gather_recalled(struct id_service *service, struct buf *payload)
         ASSERT(tag == NULL || tag->refill.generation >= row->generation);
         ASSERT_IMPLIES(tag != NULL && tag->refill.generation == row->generation,
                        segment_left(&tag->buffer) == 0);
-        command_item_put(payload, COMMAND_RECALLED, &item);
+        command_item_put(&payload, COMMAND_RECALLED, &item);
         ASSERT(row->name_len <= sizeof recalls->after);
         recalls->after_len = row->name_len;
         memcpy(recalls->after, row->name, row->name_len);
-        row = fsm_recall_next(context->fsm, node_id, recalls->after, recalls->after_len);
-        count++;
+        row = fsm_recall_next(fsm, on->node_id, recalls->after, recalls->after_len);
     }
-    ASSERT(count > 0);
-    command_items_end(payload);
-    return count;
-}
-
-/* Report that this node holds nothing of all tags that wait for it. A follower applies its report
- * later than the leader: it goes through all tags once, and again after a pause, until none
- * waits. */
-static void recalls_turn(struct id_service *service)
-{
-    const struct raft_context *on = service->context.on;
-    const struct leader_route *route = &service->replica->requests.route;
-    struct recalls *recalls = &service->recalls;
-    struct buf payload = BUF_INIT;
-
-    if (!recalls->look || !node_command_may(&recalls->command) || !leader_route_is_known(route)) {
-        return;
-    }
-    if (gather_recalled(service, &payload) == 0) {
-        recalls->look = recalls->after_len > 0;
-        recalls->after_len = 0;
-        node_command_pause(&recalls->command, on,
-                           leader_route_is_direct(route) ? RECALLED_AGAIN_MS : RECALLED_SLOWLY_MS);
-        return;
-    }
+    command_items_end(&payload);
     node_command_send(&recalls->command, on, &payload, false);
 }
 
 /* --- the layout of snowflake ids, by the leader of the first term --- */
 
-/* A threshold_ms of 0: this node proposes none. */
-static void layout_propose(struct id_service *service)
-{
-    const struct raft_context *on = service->context.on;
-    struct layout *layout = &service->layout;
-    struct buf payload = BUF_INIT;
-
-    if (service->config.lease.threshold_ms == 0 || !node_command_may(&layout->command) ||
-        !driver_leads(on->driver)) {
-        return;
-    }
-    command_put(&payload, COMMAND_LAYOUT, &service->config.lease.layout);
-    node_command_pause(&layout->command, on, LAYOUT_AGAIN_MS);
-    node_command_send(&layout->command, on, &payload, false);
-}
-
-static void layout_compare(struct id_service *service, const struct snowflake_layout *known)
-{
-    const struct snowflake_layout *setting = &service->config.lease.layout;
-
-    service->layout.compared = true;
-    service->layout.differs =
-        service->config.lease.workers > 0 &&
-        !(snowflake_bits_equal(setting, known) && setting->epoch_ms == known->epoch_ms);
-    if (service->layout.differs) {
-        log_warn("raft", "the layout of snowflake ids is not what the log knows, which holds",
-                 "setting=%u+%u+%u log=%u+%u+%u epoch_ms=%llu log_epoch_ms=%llu hint=\"it is fixed "
-                 "at the cluster's first start: correct snowflake.layout\"",
-                 setting->time_bits, setting->worker_bits, setting->sequence_bits, known->time_bits,
-                 known->worker_bits, known->sequence_bits, ull(setting->epoch_ms),
-                 ull(known->epoch_ms));
-    }
-}
-
 static void layout_turn(struct id_service *service)
 {
+    const struct raft_context *on = service->context.on;
+    const struct lease_config *lease = &service->config.lease;
+    const struct snowflake_layout *setting = &lease->layout;
+    struct layout *layout = &service->layout;
+    struct buf payload = BUF_INIT;
     struct snowflake_layout known;
 
-    if (service->layout.compared) {
+    if (layout->compared) {
         return;
     }
     if (fsm_layout(service->context.fsm, &known)) {
-        layout_compare(service, &known);
-    } else {
-        layout_propose(service);
+        layout->compared = true;
+        layout->differs = lease->workers > 0 && !(snowflake_bits_equal(setting, &known) &&
+                                                  setting->epoch_ms == known.epoch_ms);
+        if (layout->differs) {
+            log_warn("raft", "the layout of snowflake ids is not what the log knows, which holds",
+                     "setting=%u+%u+%u log=%u+%u+%u epoch_ms=%llu log_epoch_ms=%llu hint=\"it is "
+                     "fixed at the cluster's first start: correct snowflake.layout\"",
+                     setting->time_bits, setting->worker_bits, setting->sequence_bits,
+                     known.time_bits, known.worker_bits, known.sequence_bits,
+                     ull(setting->epoch_ms), ull(known.epoch_ms));
+        }
+    } else if (lease->threshold_ms > 0 && node_command_may(&layout->command) &&
+               driver_leads(on->driver)) { /* a threshold_ms of 0: this node proposes none */
+        command_put(&payload, COMMAND_LAYOUT, setting);
+        node_command_pause(&layout->command, on, LAYOUT_AGAIN_MS);
+        node_command_send(&layout->command, on, &payload, false);
     }
 }
 
@@ -364,13 +333,17 @@ static void on_tag_fetch(void *data, const char *name, size_t len)
     allocator_want(service->allocator, tag);
 }
 
-static void start_prefetch(struct id_service *service, const struct store_loaded *loaded)
+/* Start the parts that hand out ids, except snowflake ids. */
+static void start_allocation(struct id_service *service, const struct store_loaded *loaded)
 {
-    const struct prefetch_ops ops = {
+    const struct id_service_config *config = &service->config;
+    const struct raft_context *on = service->context.on;
+    uint64_t seed = service->replica->config.driver.seed;
+    struct id_proposer *proposer = &service->context.proposer;
+    const struct prefetch_ops prefetch = {
         .write = on_tags_write, .fetch = on_tag_fetch, .data = service, .wakes = WAKE_PREFETCH};
 
-    service->prefetch = prefetch_new(&service->config.prefetch, &ops, service->context.on->clock,
-                                     service->context.on->timers);
+    service->prefetch = prefetch_new(&config->prefetch, &prefetch, on->clock, on->timers);
     for (unsigned i = 0; i < LIMIT_LOCAL_LISTS; i++) {
         const struct buf *list = &loaded->locals[LOCAL_LISTS_FIRST + i];
         int rv = list->len > 0 ? prefetch_resume(service->prefetch, i, list->data, list->len) : 0;
@@ -380,28 +353,16 @@ static void start_prefetch(struct id_service *service, const struct store_loaded
                      "number=%u code=%s", i, err_code(rv));
         }
     }
-    allocator_set_prefetch(service->allocator, service->prefetch);
-}
-
-/* Start the parts that hand out ids, except snowflake ids. */
-static void start_allocation(struct id_service *service, const struct store_loaded *loaded)
-{
-    const struct id_service_config *config = &service->config;
-    const struct raft_context *on = service->context.on;
-    uint64_t seed = service->replica->config.driver.seed;
-    struct id_proposer *proposer = &service->context.proposer;
-
     service->table = id_table_new(seed);
-    service->allocator =
-        allocator_new(&config->allocator, service->table, on->clock, on->timers, proposer);
-    ASSERT(service->table != NULL && service->allocator != NULL);
+    service->allocator = allocator_new(&config->allocator, service->table, service->prefetch,
+                                       on->clock, on->timers, proposer);
     service->strict = strict_new(config->strict_keys, on->clock, on->timers, proposer, on->answers,
                                  service->allocator);
     service->windows = windows_new(service->context.fsm, on->clock, on->timers, proposer);
     service->taken = MUST_HAVE(calloc(1, sizeof *service->taken));
-    dates_init(&service->dates, &service->context, service->replica);
+    service->dates = (struct dates){
+        .context = &service->context, .on = on, .replica = service->replica, .zones = zones_new()};
     strict_dates(service->strict, dates_period, &service->dates);
-    start_prefetch(service, loaded);
 }
 
 /* Start the generator, the lease with its record on the disk, and the cluster's time. */
@@ -532,10 +493,16 @@ static void start_views(struct id_service *service, const struct store_loaded *l
     service->recalls = (struct recalls){.look = true, /* also after a restart */
                                         .command.on_done = on_recalled_done,
                                         .command.wakes = WAKE_RECALLS};
-    buffers_init(&service->buffers, context->on, service->allocator);
-    growth_init(&service->growth, replica->config.driver.seed, id_tags_ms(context));
+    service->buffers = (struct buffers){.on = context->on, .allocator = service->allocator};
+    TAILQ_INIT(&service->buffers.waits);
+    service->growth = (struct growth){.seed = replica->config.driver.seed};
+    growth_reset(&service->growth, id_tags_ms(context));
     backups_init(&service->backups, context, &service->growth);
-    health_init(&service->health, &of, loaded->first_index + loaded->entry_count - 1);
+    service->health.of = of;
+    service->health.start_last = loaded->first_index + loaded->entry_count - 1;
+    service->health.held_look.wakes = WAKE_SEEN;
+    atomic_store(&service->health.seen.clock_line_ms, ID_CLOCK_UNKNOWN);
+    ASSERT(pthread_mutex_init(&service->health.figures.mutex, NULL) == 0);
     timer_init(&service->figures_due, figures_due_cb);
     context_arm_in(service->context.on, &service->figures_due, 0);
 }
@@ -583,34 +550,32 @@ static void on_started(struct service *base)
 
 /* --- turns --- */
 
-/* The keys that the table may hold, by the settings, but no more than at present once the memory of
- * the state is used up; and how many of these one client. Each batch carries both, so that apply
- * need not know of memory. */
-static void limit_keys(struct id_service *service)
-{
-    uint32_t limit = service->config.strict_keys;
-    uint64_t share = (uint64_t)limit * service->config.key_percent / 100;
-    uint64_t memory_bytes = service->context.on->config->memory_bytes;
-    struct fsm_usage usage;
-
-    fsm_usage(service->context.fsm, &usage);
-    if (memory_bytes > 0 && state_memory(service->context.on->state) >= memory_bytes &&
-        usage.keys < limit) {
-        limit = usage.keys > 0 ? (uint32_t)usage.keys : 1;
-    }
-    strict_limit_keys(service->strict, limit, share > 0 ? (uint32_t)share : 1);
-}
-
-/* Log the holder of the worker id that the settings fix, or why this node may not have it. */
-static void log_denied(const struct id_service *service)
+/* Log once when snowflake ids are first refused, are refused for another reason, or are served
+ * again; and who holds the worker id that the settings fix, or why this node may not have it. */
+static void log_refusal(struct id_service *service)
 {
     const struct lease_config *config = &service->config.lease;
-    struct lease_status status;
+    const struct id_health *health = &service->health.seen;
+    int refusal = atomic_load_explicit(&health->snowflake_refusal, memory_order_relaxed);
     struct snowflake_layout layout = {0};
     char name[2 * LIMIT_WORKER_NAME_BYTES];
+    struct lease_status status;
     BUF_LOCAL(query);
     BUF_LOCAL(pools);
 
+    if (refusal == service->seen_refusal) {
+        return;
+    }
+    service->seen_refusal = refusal;
+    if (refusal == ERR_EMPTY || refusal == 0) {
+        log_info("snowflake", refusal == 0 ? "ids are served" : "waiting for a worker id",
+                 "workers=%u",
+                 refusal == 0 ? atomic_load(&service->snowflake.slot_count) : config->workers);
+        return;
+    }
+    log_warn("snowflake", "ids are refused", "code=%s clock_off_ms=%lld wait_until_ms=%llu",
+             err_code(refusal), (long long)atomic_load(&health->clock_off_ms),
+             ull(atomic_load(&health->clock_wait_until_ms)));
     lease_status(service->lease, &status);
     if (status.holder != NULL) {
         log_warn("snowflake", "snowflake.worker-id is another's, so ids are off until it is free",
@@ -630,49 +595,15 @@ static void log_denied(const struct id_service *service)
     }
 }
 
-/* Log once when snowflake ids are first refused, are refused for another reason, or are served
- * again. */
-static void log_refusal(struct id_service *service)
-{
-    const struct id_health *health = &service->health.seen;
-    int refusal = atomic_load_explicit(&health->snowflake_refusal, memory_order_relaxed);
-
-    if (refusal == service->seen_refusal) {
-        return;
-    }
-    service->seen_refusal = refusal;
-    if (refusal == ERR_EMPTY) {
-        log_info("snowflake", "waiting for a worker id", "workers=%u",
-                 service->config.lease.workers);
-    } else if (refusal == 0) {
-        log_info("snowflake", "ids are served", "workers=%u",
-                 atomic_load(&service->snowflake.slot_count));
-    } else {
-        log_warn("snowflake", "ids are refused", "code=%s clock_off_ms=%lld wait_until_ms=%llu",
-                 err_code(refusal), (long long)atomic_load(&health->clock_off_ms),
-                 ull(atomic_load(&health->clock_wait_until_ms)));
-        log_denied(service);
-    }
-}
-
-static void publish_cuts(struct id_service *service)
-{
-    const struct cuts *cuts = state_cuts(service->replica->state);
-
-    if (service->cut_changes == cuts->changes) {
-        return;
-    }
-    service->cut_changes = cuts->changes;
-    id_cuts_put(&service->health.figures, &cuts->now);
-    if (service->waker != NULL) {
-        service->waker->wake(service->waker, NULL, 0);
-    }
-}
-
 static void on_turn(struct service *base, uint32_t woken)
 {
     struct id_service *service = service_of(base);
     const struct replica *replica = service->replica;
+    const struct cuts *cuts = state_cuts(replica->state);
+    uint64_t memory_bytes = replica->config.memory_bytes;
+    uint32_t key_limit = service->config.strict_keys;
+    uint64_t key_share = (uint64_t)key_limit * service->config.key_percent / 100;
+    struct fsm_usage usage;
     bool leader_known = leader_route_is_known(&replica->requests.route);
 
     if (announce_is_registered(&replica->announce)) {
@@ -696,11 +627,25 @@ static void on_turn(struct service *base, uint32_t woken)
     }
     if (woken & WAKE_STRICT) {
         dates_turn(&service->dates);
-        limit_keys(service);
+        /* The keys that the table may hold, by the settings, but no more than at present once the
+         * memory of the state is used up; and how many of these one client. Each batch carries
+         * both, so that apply need not know of memory. */
+        fsm_usage(service->context.fsm, &usage);
+        if (memory_bytes > 0 && state_memory(replica->state) >= memory_bytes &&
+            usage.keys < key_limit) {
+            key_limit = usage.keys > 0 ? (uint32_t)usage.keys : 1;
+        }
+        strict_limit_keys(service->strict, key_limit, key_share > 0 ? (uint32_t)key_share : 1);
         strict_turn(service->strict, leader_known);
     }
     health_update(&service->health);
-    publish_cuts(service);
+    if (service->cut_changes != cuts->changes) {
+        service->cut_changes = cuts->changes;
+        id_cuts_put(&service->health.figures, &cuts->now);
+        if (service->waker != NULL) {
+            service->waker->wake(service->waker, NULL, 0);
+        }
+    }
     change_log_turn(&service->change_log);
     log_refusal(service);
 }
@@ -779,49 +724,28 @@ static bool on_accepts(const struct service *base, enum cluster_request_kind kin
                : type != COMMAND_LAYOUT && type != COMMAND_WINDOW && type != COMMAND_KEYED;
 }
 
-/* Would this put make a tag whose name has invisible characters? An existing tag stays usable. The
- * name of a deleted tag counts as new. */
-static bool hides_in_name(const struct fsm *fsm, const struct tag_put *put, char *why, size_t size)
-{
-    const struct tag_row *row;
-    char place[LOOKS_WHY_BYTES];
-
-    if (!looks_hidden(put->name, put->name_len, place)) {
-        return false;
-    }
-    row = fsm_tag(fsm, put->name, put->name_len);
-    (void)snprintf(why, size, "name: %s", place);
-    return row == NULL || row->deleted;
-}
-
 /* Refuse puts that a leader does not propose, but apply would carry out. True: the result is as if
- * apply had refused. */
+ * apply had refused. Of a name with invisible characters: an existing tag stays usable; the name of
+ * a deleted tag counts as new. */
 static bool refuse_puts(const struct fsm *fsm, struct command_list list,
                         struct put_result *ret_refused)
 {
     char known[SHAPE_ZONE_BYTES_MAX + 1] = "";
+    char place[LOOKS_WHY_BYTES];
     struct tag_put put;
     bool refused = false;
 
     *ret_refused = (struct put_result){.status = ERR_INVALID};
     while (!refused && command_next(&list, &put)) {
-        refused = hides_in_name(fsm, &put, ret_refused->why, sizeof ret_refused->why) ||
-                  dates_refuse(fsm, &put, known, ret_refused->why, sizeof ret_refused->why);
+        if (looks_hidden(put.name, put.name_len, place)) {
+            const struct tag_row *row = fsm_tag(fsm, put.name, put.name_len);
+
+            (void)snprintf(ret_refused->why, sizeof ret_refused->why, "name: %s", place);
+            refused = row == NULL || row->deleted;
+        }
+        refused =
+            refused || dates_refuse(fsm, &put, known, ret_refused->why, sizeof ret_refused->why);
         ret_refused->failed_at += !refused;
-    }
-    return refused;
-}
-
-/* The same for a client's new name of a worker id. */
-static bool refuse_worker(const struct fsm *fsm, const struct worker_acquire *acquire)
-{
-    char place[LOOKS_WHY_BYTES];
-    const struct worker_row *row;
-    bool refused =
-        acquire->kind == WORKER_CLIENT && looks_hidden(acquire->name, acquire->name_len, place);
-
-    for (size_t at = 0; refused && (row = fsm_worker_at(fsm, at)) != NULL; at++) {
-        refused = tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) != 0;
     }
     return refused;
 }
@@ -834,6 +758,7 @@ static enum service_admission ids_admit_cb(struct service *base, const void *dat
     const struct id_context *context = &service_of(base)->context;
     int type = command_type(data, len);
     bool is_put = command_puts_tags(type);
+    char place[LOOKS_WHY_BYTES];
     struct command command;
     struct put_result puts;
 
@@ -845,9 +770,20 @@ static enum service_admission ids_admit_cb(struct service *base, const void *dat
         put_result_encode(&puts, reply);
         return SERVICE_ANSWERS;
     }
-    if (!is_put && refuse_worker(context->fsm, &command.acquire)) {
-        worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, reply);
-        return SERVICE_ANSWERS;
+    if (!is_put) { /* of a client's new name of a worker id, the same */
+        const struct worker_acquire *acquire = &command.acquire;
+        const struct worker_row *row;
+        bool refused =
+            acquire->kind == WORKER_CLIENT && looks_hidden(acquire->name, acquire->name_len, place);
+
+        for (size_t at = 0; refused && (row = fsm_worker_at(context->fsm, at)) != NULL; at++) {
+            refused =
+                tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) != 0;
+        }
+        if (refused) {
+            worker_result_encode(&(struct worker_result){.status = ERR_INVALID}, reply);
+            return SERVICE_ANSWERS;
+        }
     }
     if (is_put && context->on->config->memory_bytes > 0) {
         *ret_adds_bytes = fsm_adds(context->fsm, command.list);
@@ -1001,7 +937,7 @@ static void on_close(struct service *base)
     strict_free(service->strict);
     windows_free(service->windows);
     free(service->taken);
-    dates_free(&service->dates);
+    zones_free(service->dates.zones);
     prefetch_free(service->prefetch);
     allocator_free(service->allocator);
     lease_free(service->lease);
@@ -1011,7 +947,7 @@ static void on_release(struct service *base)
 {
     struct id_service *service = service_of(base);
 
-    health_free(&service->health);
+    ASSERT(pthread_mutex_destroy(&service->health.figures.mutex) == 0);
     snowflake_release(&service->snowflake);
     id_table_free(service->table);
 }

@@ -108,61 +108,38 @@ void windows_forget(struct windows *windows)
     batcher_open(&windows->wants, true);
 }
 
-static struct window *window_find(const struct windows *windows, const char *name, size_t len)
+/* NULL: there is no room for it, and all are busy. */
+static struct window *find_or_make(struct windows *windows, const char *name, size_t len)
 {
-    struct hash_link *link =
-        hash_table_chain(&windows->table, (uint32_t)hash_bytes(name, len, windows->table.seed));
+    uint32_t hash = (uint32_t)hash_bytes(name, len, windows->table.seed);
+    struct hash_link *link = hash_table_chain(&windows->table, hash);
+    struct window *window;
 
     for (; link != NULL; link = link->next) {
-        struct window *window = CONTAINER(link, struct window, link);
-
+        window = CONTAINER(link, struct window, link);
         if (window->name_len == len && memcmp(window->name, name, len) == 0) {
             return window;
         }
     }
-    return NULL;
-}
-
-/* Make room for one more. False: all are busy. */
-static bool window_make_room(struct windows *windows)
-{
-    struct window *window;
-
-    if (windows->table.count < LIMIT_WINDOWS) {
-        return true;
-    }
-    TAILQ_FOREACH (window, &windows->uses, use) {
-        if (window->want.where == BATCH_IDLE && !window->is_touched) {
-            window_free(windows, window);
-            return true;
+    if (windows->table.count >= LIMIT_WINDOWS) { /* make room */
+        window = TAILQ_FIRST(&windows->uses);
+        while (window != NULL && (window->want.where != BATCH_IDLE || window->is_touched)) {
+            window = TAILQ_NEXT(window, use);
         }
+        if (window == NULL) {
+            return NULL;
+        }
+        window_free(windows, window);
     }
-    return false;
-}
-
-/* NULL: there is no room for it. */
-static struct window *find_or_make(struct windows *windows, const char *name, size_t len)
-{
-    struct window *window = window_find(windows, name, len);
-
-    if (window == NULL && window_make_room(windows)) {
-        ASSERT(len <= LIMIT_TAG_NAME_BYTES);
-        window = MUST_HAVE(calloc(1, sizeof *window + len));
-        memcpy(window->name, name, len);
-        window->name_len = (uint16_t)len;
-        window->hash = (uint32_t)hash_bytes(name, len, windows->table.seed);
-        window->since_ms = clock_now_ms(windows->clock);
-        hash_table_add(&windows->table, &window->link);
-        TAILQ_INSERT_TAIL(&windows->uses, window, use);
-    }
+    ASSERT(len <= LIMIT_TAG_NAME_BYTES);
+    window = MUST_HAVE(calloc(1, sizeof *window + len));
+    memcpy(window->name, name, len);
+    window->name_len = (uint16_t)len;
+    window->hash = hash;
+    window->since_ms = clock_now_ms(windows->clock);
+    hash_table_add(&windows->table, &window->link);
+    TAILQ_INSERT_TAIL(&windows->uses, window, use);
     return window;
-}
-
-static void want(struct windows *windows, struct window *window)
-{
-    if (window->want.where == BATCH_IDLE) {
-        batcher_add(&windows->wants, &window->want, 0);
-    }
 }
 
 /* --- taking --- */
@@ -179,49 +156,35 @@ struct look {
     bool is_short;
 };
 
-/* R6: how many ids the window has for this round. The caller has checked that the tag exists and is
- * monotonic. */
-static uint64_t usable(const struct look *look, const struct window *window)
+/* The item's ids come after those of earlier items. 0, or why it has none. The caller has checked
+ * that the tag exists and is monotonic. */
+static int item_ask(struct look *look, const struct strict_item *item, struct strict_result *result)
 {
-    bool is_own = window->term == look->terms.round && window->term == look->terms.now;
-
-    return is_own && window->generation == look->row->generation && !window->closed
-               ? left_of(window)
-               : 0;
-}
-
-static struct window *look_window(struct look *look)
-{
+    const struct tag_row *row = look->row;
     struct window *window = look->window;
+    bool is_own;
+    uint64_t left;
+    uint64_t total;
+    uint64_t first;
 
     if (window == NULL) {
         window = find_or_make(look->windows, look->name, look->name_len);
         look->window = window;
     }
-    if (window != NULL && !window->is_touched) {
-        if (window->term != 0 && window->generation != look->row->generation) {
+    if (window == NULL) {
+        return ERR_OVERLOADED;
+    }
+    if (!window->is_touched) {
+        if (window->term != 0 && window->generation != row->generation) {
             burn(look->windows, window, &look->windows->counts.burnt_generation);
         }
         window->is_touched = true;
         window->asked = 0;
         SLIST_INSERT_HEAD(&look->touched, window, touched);
     }
-    return window;
-}
-
-/* The item's ids come after those of earlier items. 0, or why it has none. */
-static int item_ask(struct look *look, const struct strict_item *item, struct strict_result *result)
-{
-    const struct tag_row *row = look->row;
-    struct window *window = look_window(look);
-    uint64_t left;
-    uint64_t total;
-    uint64_t first;
-
-    if (window == NULL) {
-        return ERR_OVERLOADED;
-    }
-    left = usable(look, window);
+    /* R6: how many ids the window has for this round. */
+    is_own = window->term == look->terms.round && window->term == look->terms.now;
+    left = is_own && window->generation == row->generation && !window->closed ? left_of(window) : 0;
     total = left + tag_ids_left(row, &first);
     if (item->count > total - window->asked) {
         result->detail = total - window->asked;
@@ -261,36 +224,31 @@ static int item_look(struct look *look, const struct strict_item *item,
     return item_ask(look, item, result);
 }
 
-/* All ids are available: low rises (R6). */
-static void commit_take(struct windows *windows, struct window *window)
-{
-    ASSERT(window->asked <= left_of(window));
-    window->low += window->asked * increment_of(window->increment);
-    window->taken += window->asked;
-    windows->counts.taken += window->asked;
-    windows->counts.left -= window->asked;
-    if (left_of(window) < window->size / 2) {
-        want(windows, window);
-    }
-    TAILQ_REMOVE(&windows->uses, window, use);
-    TAILQ_INSERT_TAIL(&windows->uses, window, use);
-}
-
 static void look_end(struct look *look)
 {
+    struct windows *windows = look->windows;
     struct window *window;
 
     while ((window = SLIST_FIRST(&look->touched)) != NULL) {
+        bool wanted = false;
+
         SLIST_REMOVE_HEAD(&look->touched, touched);
         window->is_touched = false;
         if (window->asked == 0) {
             continue;
         }
-        if (!look->is_short) {
-            commit_take(look->windows, window);
+        if (!look->is_short) { /* all ids are available: low rises (R6) */
+            ASSERT(window->asked <= left_of(window));
+            window->low += window->asked * increment_of(window->increment);
+            window->taken += window->asked;
+            windows->counts.taken += window->asked;
+            windows->counts.left -= window->asked;
+            wanted = left_of(window) < window->size / 2;
+            TAILQ_REMOVE(&windows->uses, window, use);
+            TAILQ_INSERT_TAIL(&windows->uses, window, use);
         } else if (window->asked > left_of(window) || window->term != look->terms.now ||
                    window->closed) {
-            const struct tag_row *row = fsm_tag(look->windows->fsm, window->name, window->name_len);
+            const struct tag_row *row = fsm_tag(windows->fsm, window->name, window->name_len);
             uint64_t together = window->need + window->asked;
             uint64_t most = window->asked > window->need ? window->asked : window->need;
 
@@ -298,10 +256,13 @@ static void look_end(struct look *look)
              * together; the largest batch still gets all of its ids at once. */
             most = most > row->max_step ? most : row->max_step;
             window->need = together < most ? together : most;
-            want(look->windows, window);
+            wanted = true;
+        }
+        if (wanted && window->want.where == BATCH_IDLE) {
+            batcher_add(&windows->wants, &window->want, 0);
         }
     }
-    look->windows->counts.waits += look->is_short;
+    windows->counts.waits += look->is_short;
 }
 
 int windows_take(struct windows *windows, struct window_terms terms, struct command_list batch,
@@ -376,29 +337,24 @@ void windows_keyed(const struct command_list *batch, const struct window_taken *
 
 /* --- entries --- */
 
-/* Measure recent ids a second: up at once, down by halves. */
-static void measure(struct window *window, uint64_t now_ms)
-{
-    uint64_t passed_ms = now_ms > window->since_ms ? now_ms - window->since_ms : 0;
-    uint64_t rate;
-
-    if (passed_ms < RATE_MIN_MS) {
-        return;
-    }
-    rate = window->taken * 1000 / passed_ms; /* taken: far below 2^53 in a life of a window */
-    window->rate = rate > window->rate ? rate : (rate + window->rate) / 2;
-    window->taken = 0;
-    window->since_ms = now_ms;
-}
-
-/* A window that lasted far too short is doubled while the rate is not known. */
-static uint32_t size_of(const struct window *window, const struct tag_row *row, uint64_t now_ms)
+/* The ids to ask for. Measures how many were taken a second: up at once, down by halves. A window
+ * that lasted far too short is doubled while that is not known. */
+static uint32_t window_size(struct window *window, const struct tag_row *row, uint64_t now_ms)
 {
     bool is_short = window->size > 0 && now_ms < window->opened_ms + WINDOW_COVER_MS / 4;
-    uint64_t rated = window->rate * WINDOW_COVER_MS / 1000;
-    uint64_t size =
-        is_short && rated < 2 * (uint64_t)window->size ? 2 * (uint64_t)window->size : rated;
+    uint64_t passed_ms = now_ms > window->since_ms ? now_ms - window->since_ms : 0;
+    uint64_t doubled = 2 * (uint64_t)window->size;
+    uint64_t size;
 
+    if (passed_ms >= RATE_MIN_MS) {
+        uint64_t rate = window->taken * 1000 / passed_ms; /* taken: far below 2^53 in its life */
+
+        window->rate = rate > window->rate ? rate : (rate + window->rate) / 2;
+        window->taken = 0;
+        window->since_ms = now_ms;
+    }
+    size = window->rate * WINDOW_COVER_MS / 1000;
+    size = is_short && size < doubled ? doubled : size;
     size = size > row->step ? size : row->step;
     size = size < row->max_step ? size : row->max_step;
     size = size > window->need ? size : window->need;
@@ -418,9 +374,8 @@ static void windows_pack(struct batcher *batcher, struct batch *batch,
         const struct tag_row *row = fsm_tag(windows->fsm, window->name, window->name_len);
         struct grant_item item = {window->name, window->name_len, 0};
 
-        measure(window, now_ms);
         if (row != NULL && !row->deleted && row->mode == TAG_MODE_MONOTONIC) {
-            item.size = size_of(window, row, now_ms);
+            item.size = window_size(window, row, now_ms);
             batch_put(batch, &window->want, windows->term, &item);
         }
         window->need = 0;

@@ -1,13 +1,12 @@
 /*
- * facts.c - see facts.h.
+ * facts.c - see state_tables.h.
  */
-#include "src/state/facts.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/buf.h"
+#include "src/state/state_tables.h"
 
 /* --- facts --- */
 
@@ -28,43 +27,48 @@ static bool time_is_sound(const void *data)
 
 static const struct row_format TIME = ROW_FORMAT(ROW_VERSION, FIELDS(TIME_FIELDS), time_is_sound);
 
-void facts_init(struct facts *facts, struct journal *journal, struct level_range speaks)
+static void birth_set(struct state *state, const struct birth *birth)
 {
-    ASSERT(level_is_sound(speaks));
-    *facts = (struct facts){.journal = journal, .speaks = speaks};
-}
-
-/* --- the birth --- */
-
-static void birth_set(struct facts *facts, const struct birth *birth)
-{
-    ASSERT(uid_is_none(&facts->birth.uid));
-    facts->birth = *birth;
-    journal_change(facts->journal, STATE_TABLE_SETTINGS, STATE_SETTING_BIRTH,
+    ASSERT(uid_is_none(&state->facts.birth.uid));
+    state->facts.birth = *birth;
+    journal_change(&state->journal, STATE_TABLE_SETTINGS, STATE_SETTING_BIRTH,
                    strlen(STATE_SETTING_BIRTH), &BIRTH, NULL, birth);
 }
 
-static void level_set(struct facts *facts, const struct level_row *row)
+static void level_set(struct state *state, const struct level_row *row)
 {
-    journal_change(facts->journal, STATE_TABLE_SETTINGS, STATE_SETTING_LEVEL,
-                   strlen(STATE_SETTING_LEVEL), &level_row_format,
-                   facts->level.level != 0 ? &facts->level : NULL, row);
-    facts->level = *row;
+    struct level_row *level = &state->facts.level;
+
+    journal_change(&state->journal, STATE_TABLE_SETTINGS, STATE_SETTING_LEVEL,
+                   strlen(STATE_SETTING_LEVEL), &level_row_format, level->level != 0 ? level : NULL,
+                   row);
+    *level = *row;
 }
 
-int facts_birth(struct facts *facts, const struct birth *birth, uint64_t index)
+static void time_set(struct state *state, uint64_t log_ms)
+{
+    const struct facts after = {.log_ms = log_ms};
+    struct facts *facts = &state->facts;
+
+    ASSERT(log_ms > facts->log_ms);
+    journal_change(&state->journal, STATE_TABLE_SETTINGS, STATE_SETTING_TIME,
+                   strlen(STATE_SETTING_TIME), &TIME, facts->log_ms > 0 ? facts : NULL, &after);
+    facts->log_ms = log_ms;
+}
+
+static int birth_apply(struct state *state, const struct birth *birth, uint64_t index)
 {
     struct birth shown = *birth;
 
-    if (!uid_is_none(&facts->birth.uid)) {
+    if (!uid_is_none(&state->facts.birth.uid)) {
         return ERR_EXISTS;
     }
     shown.wall_ms = displayable_ms(birth->wall_ms);
     shown.level = 0;
-    birth_set(facts, &shown);
-    if (birth->level > facts_level(facts)) {
-        ASSERT(birth->level <= facts->speaks.max);
-        level_set(facts, &(struct level_row){birth->level, index, shown.wall_ms});
+    birth_set(state, &shown);
+    if (birth->level > state_level(state)) {
+        ASSERT(birth->level <= state->facts.speaks.max);
+        level_set(state, &(struct level_row){birth->level, index, shown.wall_ms});
     }
     return 0;
 }
@@ -74,34 +78,14 @@ void facts_birth_value(const struct birth *birth, struct buf *out)
     row_put(out, &BIRTH, birth);
 }
 
-static int birth_load(struct facts *facts, const struct row_loaded *row)
+uint16_t state_level(const struct state *state)
 {
-    struct birth birth = {0};
-    int err = row_read(row->value, row->value_len, &BIRTH, &birth);
-
-    if (err != 0) {
-        return err;
-    }
-    if (birth.wall_ms > LIMIT_TIME_MAX_MS) {
-        return ERR_CORRUPT;
-    }
-    if (!uid_is_none(&facts->birth.uid)) {
-        return ERR_EXISTS;
-    }
-    birth_set(facts, &birth);
-    return 0;
+    return state->facts.level.level != 0 ? state->facts.level.level : LEVEL_FIRST;
 }
 
-/* --- the level --- */
-
-uint16_t facts_level(const struct facts *facts)
+static int level_raise(struct state *state, const struct level_command *command, uint64_t index)
 {
-    return facts->level.level != 0 ? facts->level.level : LEVEL_FIRST;
-}
-
-int facts_raise(struct facts *facts, const struct level_command *command, uint64_t index)
-{
-    uint16_t now = facts_level(facts);
+    uint16_t now = state_level(state);
 
     if (command->to == now) {
         return 0;
@@ -109,51 +93,25 @@ int facts_raise(struct facts *facts, const struct level_command *command, uint64
     if (command->to != now + 1) {
         return ERR_CONFLICT;
     }
-    ASSERT(command->to <= facts->speaks.max && index > facts->level.index);
-    level_set(facts, &(struct level_row){.level = command->to,
+    ASSERT(command->to <= state->facts.speaks.max && index > state->facts.level.index);
+    level_set(state, &(struct level_row){.level = command->to,
                                          .index = index,
                                          .wall_ms = displayable_ms(command->wall_ms)});
     return 0;
 }
 
-static int level_load(struct facts *facts, const struct row_loaded *row)
+void facts_clock(struct state *state, uint64_t cluster_ms)
 {
-    struct level_row loaded = {0};
-    int err = row_read(row->value, row->value_len, &level_row_format, &loaded);
-
-    if (err != 0) {
-        return err;
-    }
-    if (facts->level.level != 0) {
-        return ERR_EXISTS;
-    }
-    level_set(facts, &loaded);
-    return loaded.level > facts->speaks.max ? ERR_NEWER : 0;
-}
-
-/* --- the log's time --- */
-
-static void time_set(struct facts *facts, uint64_t log_ms)
-{
-    const struct facts after = {.log_ms = log_ms};
-
-    ASSERT(log_ms > facts->log_ms);
-    journal_change(facts->journal, STATE_TABLE_SETTINGS, STATE_SETTING_TIME,
-                   strlen(STATE_SETTING_TIME), &TIME, facts->log_ms > 0 ? facts : NULL, &after);
-    facts->log_ms = log_ms;
-}
-
-void facts_clock(struct facts *facts, uint64_t cluster_ms)
-{
+    uint64_t before_ms = state->facts.log_ms;
     uint64_t log_ms = cluster_ms < LOG_MS_MAX ? cluster_ms : LOG_MS_MAX;
 
-    if (log_ms <= facts->log_ms) {
+    if (log_ms <= before_ms) {
         return;
     }
-    if (facts->log_ms > 0 && log_ms - facts->log_ms > LIMIT_LOG_STEP_MS) {
-        log_ms = facts->log_ms + LIMIT_LOG_STEP_MS;
+    if (before_ms > 0 && log_ms - before_ms > LIMIT_LOG_STEP_MS) {
+        log_ms = before_ms + LIMIT_LOG_STEP_MS;
     }
-    time_set(facts, log_ms);
+    time_set(state, log_ms);
 }
 
 void facts_time_value(uint64_t log_ms, struct buf *out)
@@ -163,30 +121,41 @@ void facts_time_value(uint64_t log_ms, struct buf *out)
     row_put(out, &TIME, &facts);
 }
 
-static int time_load(struct facts *facts, const struct row_loaded *row)
+/* ERR_NOT_FOUND: it is none of these settings. */
+static int setting_load(struct state *state, const struct row_loaded *row)
 {
+    const struct facts *facts = &state->facts;
     struct facts loaded = {0};
-    int err = row_read(row->value, row->value_len, &TIME, &loaded);
+    int err;
 
-    if (err != 0) {
-        return err;
-    }
-    if (facts->log_ms > 0) {
-        return ERR_EXISTS;
-    }
-    time_set(facts, loaded.log_ms);
-    return 0;
-}
-
-int facts_load(struct facts *facts, const struct row_loaded *row)
-{
     if (row_is_setting(row, STATE_SETTING_BIRTH)) {
-        return birth_load(facts, row);
+        err = row_read(row->value, row->value_len, &BIRTH, &loaded.birth);
+        if (err == 0 && loaded.birth.wall_ms > LIMIT_TIME_MAX_MS) {
+            return ERR_CORRUPT;
+        }
+        if (err != 0 || !uid_is_none(&facts->birth.uid)) {
+            return err != 0 ? err : ERR_EXISTS;
+        }
+        birth_set(state, &loaded.birth);
+        return 0;
     }
     if (row_is_setting(row, STATE_SETTING_LEVEL)) {
-        return level_load(facts, row);
+        err = row_read(row->value, row->value_len, &level_row_format, &loaded.level);
+        if (err != 0 || facts->level.level != 0) {
+            return err != 0 ? err : ERR_EXISTS;
+        }
+        level_set(state, &loaded.level);
+        return loaded.level.level > facts->speaks.max ? ERR_NEWER : 0;
     }
-    return row_is_setting(row, STATE_SETTING_TIME) ? time_load(facts, row) : ERR_NOT_FOUND;
+    if (!row_is_setting(row, STATE_SETTING_TIME)) {
+        return ERR_NOT_FOUND;
+    }
+    err = row_read(row->value, row->value_len, &TIME, &loaded);
+    if (err != 0 || facts->log_ms > 0) {
+        return err != 0 ? err : ERR_EXISTS;
+    }
+    time_set(state, loaded.log_ms);
+    return 0;
 }
 
 /* --- members --- */
@@ -196,80 +165,46 @@ _Static_assert(offsetof(struct node_info, node_id) == 0 &&
                    offsetof(struct member_move, node_id) == 0,
                "records of nodes");
 
-void members_init(struct members *members, struct journal *journal)
+/* Set the row of the change; NULL: delete it, if there is one. */
+static void change_set(struct state *state, const struct member_change *after)
 {
-    static const struct node_table infos = {STATE_TABLE_NODES, &node_info_format,
-                                            sizeof(struct node_info)};
-    static const struct node_table moves = {STATE_TABLE_ADDRESSES, &member_move_format,
-                                            sizeof(struct member_move)};
-    static const struct node_table placements = {STATE_TABLE_PLACEMENTS, &placement_format,
-                                                 sizeof(struct placement)};
+    struct member_change *change = &state->members.change;
 
-    *members = (struct members){
-        .journal = journal, .infos.of = &infos, .moves.of = &moves, .placements.of = &placements};
+    ASSERT(after == NULL ||
+           (after->kind != 0 && after->node_id >= 1 && after->node_id <= LIMIT_NODE_ID));
+    journal_change(&state->journal, STATE_TABLE_MEMBERS, "", 0, &member_change_format,
+                   change->kind != 0 ? change : NULL, after);
+    *change = after != NULL ? *after : (struct member_change){0};
 }
 
-void members_clear(struct members *members)
+void facts_removed(struct state *state, uint64_t node_id)
 {
-    uint64_t move_changes = members->move_changes + 1;
+    struct members *members = &state->members;
 
-    node_set_free(&members->removed);
-    free(members->infos.items);
-    free(members->moves.items);
-    free(members->placements.items);
-    members_init(members, members->journal);
-    members->move_changes = move_changes;
+    (void)node_set_change_row(&members->removed, &state->journal, STATE_TABLE_REMOVED, node_id,
+                              true);
+    members->move_changes += node_rows_drop(&members->moves, &state->journal, node_id);
+    (void)node_rows_drop(&members->placements, &state->journal, node_id);
 }
 
-/* --- rows --- */
-
-/* Delete the row of the change, if there is one. */
-static void change_forget(struct members *members)
+void facts_reached(struct state *state, const struct member *now, size_t count)
 {
-    if (members->change.kind != 0) {
-        journal_change(members->journal, STATE_TABLE_MEMBERS, "", 0, &member_change_format,
-                       &members->change, NULL);
-        members->change = (struct member_change){0};
-    }
-}
-
-static void change_put(struct members *members, const struct member_change *change)
-{
-    ASSERT(change->kind != 0 && change->node_id >= 1 && change->node_id <= LIMIT_NODE_ID);
-    journal_change(members->journal, STATE_TABLE_MEMBERS, "", 0, &member_change_format,
-                   members->change.kind != 0 ? &members->change : NULL, change);
-    members->change = *change;
-}
-
-void members_remove(struct members *members, uint64_t node_id)
-{
-    (void)node_set_add_row(&members->removed, members->journal, STATE_TABLE_REMOVED, node_id);
-    members->move_changes += node_rows_drop(&members->moves, members->journal, node_id);
-    (void)node_rows_drop(&members->placements, members->journal, node_id);
-}
-
-/* --- configurations --- */
-
-void members_reached(struct members *members, const struct member *now, size_t count)
-{
-    const struct member_change *change = &members->change;
+    const struct member_change *change = &state->members.change;
     const struct member *member = member_find(now, count, change->node_id);
     bool reached = change->kind == MEMBER_ADD ? member != NULL && member->voter : member == NULL;
 
     if (change->kind != 0 && reached) {
-        change_forget(members);
+        change_set(state, NULL);
     }
 }
 
-/* --- commands --- */
-
-int members_begin(struct members *members, const struct member_change *change, uint64_t index)
+static int change_begin(struct state *state, const struct member_change *change, uint64_t index)
 {
-    const struct member_change *now = &members->change;
+    const struct member_change *now = &state->members.change;
     bool under_way = now->kind != 0 && !now->given_up;
     struct member_change begun = *change;
 
-    if (node_set_has(&members->removed, change->node_id)) {
+    if (node_set_has(&state->members.removed, change->node_id)) {
         return ERR_REMOVED;
     }
     if (under_way && now->kind == change->kind && now->node_id == change->node_id &&
@@ -282,81 +217,63 @@ int members_begin(struct members *members, const struct member_change *change, u
     }
     begun.index = index;
     ASSERT(index > 0 && !begun.given_up);
-    change_put(members, &begun);
+    change_set(state, &begun);
     return 0;
 }
 
-int members_end(struct members *members, uint64_t index, bool given_up)
+static int change_end(struct state *state, uint64_t index, bool given_up)
 {
-    struct member_change change = members->change;
+    struct member_change change = state->members.change;
 
     ASSERT_IMPLIES(change.given_up, change.kind != 0);
     if (change.kind == 0 || change.given_up || change.index != index) {
         return ERR_NOT_FOUND;
     }
-    if (!given_up) {
-        change_forget(members);
-        return 0;
-    }
-    change.given_up = true;
-    change_put(members, &change);
+    change.given_up = given_up;
+    change_set(state, given_up ? &change : NULL);
     return 0;
 }
 
-/* --- addresses of members that have moved --- */
-
-static void move_set(struct members *members, const struct member_move *move)
+static void move_set(struct state *state, const struct member_move *move)
 {
+    struct members *members = &state->members;
     const struct member_move *row = node_rows_find(&members->moves, move->node_id);
 
     ASSERT(member_move_is_sound(move));
     if (row == NULL || strcmp(row->address, move->address) != 0) {
-        node_rows_put(&members->moves, members->journal, move);
+        node_rows_put(&members->moves, &state->journal, move);
         members->move_changes++;
     }
 }
 
-int members_move(struct members *members, const struct member_move *move)
+struct placement state_placement(const struct state *state, uint64_t node_id)
 {
-    if (node_set_has(&members->removed, move->node_id)) {
-        return ERR_REMOVED;
-    }
-    move_set(members, move);
-    return 0;
-}
-
-/* --- places of nodes, and their share of the work --- */
-
-struct placement members_placement(const struct members *members, uint64_t node_id)
-{
-    const struct placement *row = node_rows_find(&members->placements, node_id);
+    const struct placement *row = node_rows_find(&state->members.placements, node_id);
 
     return row != NULL ? *row
                        : (struct placement){.node_id = node_id, .weight = NODE_WEIGHT_DEFAULT};
 }
 
 /* A placement with only defaults has no row: no trace of earlier settings remains. */
-static void placement_set(struct members *members, const struct placement *placement)
+static void placement_set(struct state *state, const struct placement *placement)
 {
-    struct placement now = members_placement(members, placement->node_id);
+    struct placement now = state_placement(state, placement->node_id);
 
     ASSERT(placement_is_sound(placement) && placement->set == 0);
     if (placement->zone[0] == '\0' && placement->weight == NODE_WEIGHT_DEFAULT &&
         !placement->drained) {
-        (void)node_rows_drop(&members->placements, members->journal, placement->node_id);
+        (void)node_rows_drop(&state->members.placements, &state->journal, placement->node_id);
     } else if (strcmp(now.zone, placement->zone) != 0 || now.weight != placement->weight ||
                now.drained != placement->drained) {
-        node_rows_put(&members->placements, members->journal, placement);
+        node_rows_put(&state->members.placements, &state->journal, placement);
     }
 }
 
-int members_place(struct members *members, const struct placement *placement)
+/* Set the named fields, keep the rest. */
+static void placement_apply(struct state *state, const struct placement *placement)
 {
-    struct placement now = members_placement(members, placement->node_id);
+    struct placement now = state_placement(state, placement->node_id);
 
-    if (node_set_has(&members->removed, placement->node_id)) {
-        return ERR_REMOVED;
-    }
     if ((placement->set & PLACE_ZONE) != 0) {
         memcpy(now.zone, placement->zone, sizeof now.zone);
     }
@@ -366,103 +283,39 @@ int members_place(struct members *members, const struct placement *placement)
     if ((placement->set & PLACE_DRAINED) != 0) {
         now.drained = placement->drained;
     }
-    placement_set(members, &now);
-    return 0;
+    placement_set(state, &now);
 }
 
-/* --- reports of nodes --- */
-
-const struct node_info *members_info(const struct members *members, uint64_t node_id)
+/* The row changes only if a field differs. */
+static void info_set(struct state *state, const struct node_info *info)
 {
-    return node_rows_find(&members->infos, node_id);
-}
-
-static void info_set(struct members *members, const struct node_info *info)
-{
-    const struct node_info *row = members_info(members, info->node_id);
+    const struct node_info *row = node_rows_find(&state->members.infos, info->node_id);
 
     if (row == NULL || row->store_id != info->store_id || row->incarnation != info->incarnation ||
         row->levels.min != info->levels.min || row->levels.max != info->levels.max ||
         strcmp(row->version, info->version) != 0 ||
         strcmp(row->http_address, info->http_address) != 0 ||
         strcmp(row->peer_address, info->peer_address) != 0) {
-        node_rows_put(&members->infos, members->journal, info);
+        node_rows_put(&state->members.infos, &state->journal, info);
     }
 }
 
-void members_report(struct members *members, const struct node_info *info)
+/* A node that starts with another address has moved there: its store proves that it is the same
+ * node. */
+static void info_apply(struct state *state, const struct node_info *info)
 {
-    const struct node_info *known = members_info(members, info->node_id);
+    const struct node_info *known = node_rows_find(&state->members.infos, info->node_id);
     struct member_move move = {.node_id = info->node_id};
 
     if (known != NULL && known->store_id == info->store_id && info->peer_address[0] != '\0' &&
         strcmp(known->peer_address, info->peer_address) != 0) {
         memcpy(move.address, info->peer_address, sizeof move.address);
-        move_set(members, &move);
+        move_set(state, &move);
     }
-    info_set(members, info);
-}
-
-/* --- loading --- */
-
-static int change_load(struct members *members, const struct row_loaded *row)
-{
-    struct member_change change = {0};
-    int err = row_read(row->value, row->value_len, &member_change_format, &change);
-
-    if (err != 0 || row->key_len != 1) {
-        return err != 0 ? err : ERR_CORRUPT;
-    }
-    if (members->change.kind != 0) {
-        return ERR_EXISTS;
-    }
-    change_put(members, &change);
-    return 0;
-}
-
-int members_load(struct members *members, const struct row_loaded *row)
-{
-    struct node_info info = {0};
-    struct member_move move = {0};
-    struct placement placement = {0};
-    int err;
-
-    switch (row->key[0]) {
-    case STATE_TABLE_MEMBERS:
-        return change_load(members, row);
-    case STATE_TABLE_REMOVED:
-        return node_set_load_row(&members->removed, members->journal, row);
-    case STATE_TABLE_ADDRESSES:
-        err = node_rows_read(&members->moves, row, &move);
-        if (err == 0) {
-            move_set(members, &move);
-        }
-        return err;
-    case STATE_TABLE_PLACEMENTS:
-        err = node_rows_read(&members->placements, row, &placement);
-        if (err == 0) {
-            placement_set(members, &placement);
-            if (node_rows_find(&members->placements, placement.node_id) == NULL) {
-                return ERR_CORRUPT; /* only defaults have no row */
-            }
-        }
-        return err;
-    default:
-        ASSERT(row->key[0] == STATE_TABLE_NODES);
-        err = node_rows_read(&members->infos, row, &info);
-        if (err == 0) {
-            info_set(members, &info);
-        }
-        return err;
-    }
+    info_set(state, info);
 }
 
 /* --- cuts --- */
-
-void cuts_init(struct cuts *cuts, struct journal *journal)
-{
-    *cuts = (struct cuts){.journal = journal, .changes = cuts->changes + 1};
-}
 
 static struct client_cut *cut_find(struct cuts *cuts, const char *who)
 {
@@ -475,11 +328,12 @@ static struct client_cut *cut_find(struct cuts *cuts, const char *who)
 }
 
 /* Set the row. before NULL: there was none; after NULL: it is deleted. */
-static void cut_set(struct cuts *cuts, struct client_cut *before, const struct client_cut *after)
+static void cut_set(struct state *state, struct client_cut *before, const struct client_cut *after)
 {
+    struct cuts *cuts = &state->cuts;
     const char *who = after != NULL ? after->who : before->who;
 
-    journal_change(cuts->journal, STATE_TABLE_CUTS, who, strlen(who), &client_cut_format, before,
+    journal_change(&state->journal, STATE_TABLE_CUTS, who, strlen(who), &client_cut_format, before,
                    after);
     if (after == NULL) {
         *before = cuts->now.items[--cuts->now.count];
@@ -490,9 +344,13 @@ static void cut_set(struct cuts *cuts, struct client_cut *before, const struct c
     cuts->changes++;
 }
 
-int cuts_put(struct cuts *cuts, const struct client_cut *cut, uint64_t log_ms)
+/* Replaces the cut of this name. It lasts LIMIT_CUT_S by the log's time at most. ERR_CONFLICT:
+ * there are LIMIT_CUTS, and none of them is over; ERR_NOT_FOUND: none of this name can end. */
+static int cut_apply(struct state *state, const struct client_cut *cut)
 {
+    uint64_t log_ms = state->facts.log_ms;
     uint64_t most_ms = log_ms + LIMIT_CUT_S * UINT64_C(1000);
+    struct cuts *cuts = &state->cuts;
     struct client_cut put = *cut;
     struct client_cut *row = cut_find(cuts, cut->who);
 
@@ -500,26 +358,27 @@ int cuts_put(struct cuts *cuts, const struct client_cut *cut, uint64_t log_ms)
         if (row == NULL) {
             return ERR_NOT_FOUND;
         }
-        cut_set(cuts, row, NULL);
+        cut_set(state, row, NULL);
         return 0;
     }
     /* Those that are over make room only if it is needed: after clocks were set back the log's time
      * is beyond the end of cuts that are in force. */
     for (size_t i = cuts->now.count; row == NULL && i > 0 && cuts->now.count == LIMIT_CUTS; i--) {
         if (cuts->now.items[i - 1].until_ms <= log_ms) {
-            cut_set(cuts, &cuts->now.items[i - 1], NULL);
+            cut_set(state, &cuts->now.items[i - 1], NULL);
         }
     }
     if (row == NULL && cuts->now.count == LIMIT_CUTS) {
         return ERR_CONFLICT;
     }
     put.until_ms = log_ms > 0 && cut->until_ms > most_ms ? most_ms : cut->until_ms;
-    cut_set(cuts, row, &put);
+    cut_set(state, row, &put);
     return 0;
 }
 
-int cuts_load(struct cuts *cuts, const struct row_loaded *row)
+static int cut_load(struct state *state, const struct row_loaded *row)
 {
+    struct cuts *cuts = &state->cuts;
     struct client_cut cut = {0};
     int err;
 
@@ -536,7 +395,123 @@ int cuts_load(struct cuts *cuts, const struct row_loaded *row)
         return ERR_EXISTS;
     }
     if (err == 0) {
-        cut_set(cuts, NULL, &cut);
+        cut_set(state, NULL, &cut);
     }
     return err;
+}
+
+/* --- all of them --- */
+
+void facts_clear(struct state *state)
+{
+    static const struct node_table infos = {STATE_TABLE_NODES, &node_info_format,
+                                            sizeof(struct node_info)};
+    static const struct node_table moves = {STATE_TABLE_ADDRESSES, &member_move_format,
+                                            sizeof(struct member_move)};
+    static const struct node_table placements = {STATE_TABLE_PLACEMENTS, &placement_format,
+                                                 sizeof(struct placement)};
+    struct members *members = &state->members;
+
+    state->facts = (struct facts){.speaks = state->facts.speaks};
+    state->cuts = (struct cuts){.changes = state->cuts.changes + 1};
+    node_set_free(&members->removed);
+    free(members->infos.items);
+    free(members->moves.items);
+    free(members->placements.items);
+    *members = (struct members){.infos.of = &infos,
+                                .moves.of = &moves,
+                                .placements.of = &placements,
+                                .move_changes = members->move_changes + 1};
+}
+
+int facts_apply(struct state *state, uint64_t index, const struct cluster_command *command)
+{
+    switch (command->type) {
+    case COMMAND_NODE_INFO:
+        info_apply(state, &command->node);
+        return 0;
+    case COMMAND_CLOCK:
+        facts_clock(state, command->clock.cluster_ms);
+        state->machine->ops->clock(state->machine, state->facts.log_ms);
+        return 0;
+    case COMMAND_BIRTH:
+    case COMMAND_BIRTH_AT:
+        return birth_apply(state, &command->birth, index);
+    case COMMAND_LEVEL:
+        return level_raise(state, &command->level, index);
+    case COMMAND_MEMBER_BEGIN:
+        return change_begin(state, &command->change, index);
+    case COMMAND_MEMBER_END:
+        return change_end(state, command->change.index, command->change.given_up);
+    case COMMAND_MEMBER_MOVE:
+        if (node_set_has(&state->members.removed, command->move.node_id)) {
+            return ERR_REMOVED;
+        }
+        move_set(state, &command->move);
+        return 0;
+    case COMMAND_PLACEMENT:
+        if (node_set_has(&state->members.removed, command->placement.node_id)) {
+            return ERR_REMOVED;
+        }
+        placement_apply(state, &command->placement);
+        return 0;
+    case COMMAND_CUT:
+        return cut_apply(state, &command->cut);
+    case COMMAND_DIGEST: /* the same rows on all nodes, whatever each node finds */
+    case COMMAND_NOOP:
+        return 0;
+    }
+    UNREACHABLE("a command of the cluster");
+}
+
+int facts_load(struct state *state, const struct row_loaded *row)
+{
+    struct members *members = &state->members;
+    struct member_change change = {0};
+    struct node_info info = {0};
+    struct member_move move = {0};
+    struct placement placement = {0};
+    int err;
+
+    switch (row->key[0]) {
+    case STATE_TABLE_SETTINGS:
+        return setting_load(state, row);
+    case STATE_TABLE_CUTS:
+        return cut_load(state, row);
+    case STATE_TABLE_MEMBERS:
+        err = row_read(row->value, row->value_len, &member_change_format, &change);
+        if (err != 0 || row->key_len != 1) {
+            return err != 0 ? err : ERR_CORRUPT;
+        }
+        if (members->change.kind != 0) {
+            return ERR_EXISTS;
+        }
+        change_set(state, &change);
+        return 0;
+    case STATE_TABLE_REMOVED:
+        return node_set_load_row(&members->removed, &state->journal, row);
+    case STATE_TABLE_ADDRESSES:
+        err = node_rows_read(&members->moves, row, &move);
+        if (err == 0) {
+            move_set(state, &move);
+        }
+        return err;
+    case STATE_TABLE_PLACEMENTS:
+        err = node_rows_read(&members->placements, row, &placement);
+        if (err == 0) {
+            placement_set(state, &placement);
+            if (node_rows_find(&members->placements, placement.node_id) == NULL) {
+                return ERR_CORRUPT; /* only defaults have no row */
+            }
+        }
+        return err;
+    case STATE_TABLE_NODES:
+        err = node_rows_read(&members->infos, row, &info);
+        if (err == 0) {
+            info_set(state, &info);
+        }
+        return err;
+    default:
+        return ERR_NOT_FOUND;
+    }
 }

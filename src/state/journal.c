@@ -23,15 +23,6 @@ void journal_key(struct journal *journal, uint8_t table)
     buf_put_u8(&journal->row, table);
 }
 
-void journal_node_key(struct journal *journal, uint8_t table, uint64_t node_id)
-{
-    journal_key(journal, table);
-    for (int shift = 56; shift >= 0; shift -= 8) {
-        buf_put_u8(&journal->row, (uint8_t)(node_id >> shift));
-    }
-    ASSERT(journal->row.len == ROW_NODE_KEY_BYTES);
-}
-
 void journal_value(struct journal *journal)
 {
     ASSERT(journal->key_len == 0 && journal->row.len >= 1);
@@ -66,12 +57,14 @@ struct row_piece {
     uint8_t bytes[];
 };
 
-/* Memory of the list for len bytes. Each piece is twice as large as the one before. */
-static uint8_t *row_bytes_new(struct row_changes *changes, size_t len)
+void row_changes_add(struct row_changes *changes, const void *row, size_t key_len, size_t value_len)
 {
     struct row_piece *piece = changes->pieces;
-    size_t size = piece != NULL ? 2 * piece->size : PIECE_BYTES_MIN;
+    size_t size = piece != NULL ? 2 * piece->size : PIECE_BYTES_MIN; /* doubled with each piece */
+    size_t len = key_len + value_len;
+    uint8_t *bytes;
 
+    ASSERT(key_len > 0);
     if (piece == NULL || piece->size - piece->used < len) {
         size = size < PIECE_BYTES_MAX ? size : PIECE_BYTES_MAX;
         size = size < len ? len : size;
@@ -79,39 +72,14 @@ static uint8_t *row_bytes_new(struct row_changes *changes, size_t len)
         *piece = (struct row_piece){.older = changes->pieces, .size = size};
         changes->pieces = piece;
     }
+    bytes = piece->bytes + piece->used;
     piece->used += len;
     ASSERT(piece->used <= piece->size);
-    return piece->bytes + piece->used - len;
-}
-
-void row_changes_add(struct row_changes *changes, const void *row, size_t key_len, size_t value_len)
-{
-    uint8_t *bytes = row_bytes_new(changes, key_len + value_len);
-
-    ASSERT(key_len > 0);
-    memcpy(bytes, row, key_len + value_len);
+    memcpy(bytes, row, len);
     changes->items =
         array_room(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
     changes->items[changes->count++] = (struct row_change){
         {.data = bytes, .len = key_len}, {.data = bytes + key_len, .len = value_len}};
-}
-
-void row_changes_move(struct row_changes *changes, struct row_changes *from)
-{
-    struct row_piece **end = &from->pieces;
-
-    while (*end != NULL) {
-        end = &(*end)->older;
-    }
-    *end = changes->pieces;
-    changes->pieces = from->pieces;
-    for (size_t i = 0; i < from->count; i++) {
-        changes->items =
-            array_room(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
-        changes->items[changes->count++] = from->items[i];
-    }
-    free(from->items);
-    *from = (struct row_changes){0};
 }
 
 void row_changes_release(struct row_changes *changes)
@@ -142,9 +110,22 @@ void journal_enter(struct journal *journal)
 
 void journal_move(struct journal *journal, struct row_changes *from, uint64_t digest)
 {
+    struct row_changes *changes = journal->changes;
+    struct row_piece **end = &from->pieces;
+
     journal->digest += digest;
-    if (journal->changes != NULL) {
-        row_changes_move(journal->changes, from);
+    if (changes != NULL) {
+        while (*end != NULL) {
+            end = &(*end)->older;
+        }
+        *end = changes->pieces;
+        changes->pieces = from->pieces;
+        from->pieces = NULL;
+        for (size_t i = 0; i < from->count; i++) {
+            changes->items = array_room(changes->items, changes->count, &changes->capacity,
+                                        sizeof *changes->items);
+            changes->items[changes->count++] = from->items[i];
+        }
     }
     row_changes_release(from);
 }
@@ -259,23 +240,13 @@ bool node_set_remove(struct node_set *set, uint64_t node_id)
 /* A row without fields: only its key counts. */
 static const struct row_format NODE_ROW = {.version = ROW_VERSION};
 
-bool node_set_add_row(struct node_set *set, struct journal *journal, uint8_t table,
-                      uint64_t node_id)
+bool node_set_change_row(struct node_set *set, struct journal *journal, uint8_t table,
+                         uint64_t node_id, bool in)
 {
-    if (!node_set_add(set, node_id)) {
+    if (!(in ? node_set_add(set, node_id) : node_set_remove(set, node_id))) {
         return false;
     }
-    journal_node(journal, table, node_id, &NODE_ROW, NULL, set);
-    return true;
-}
-
-bool node_set_remove_row(struct node_set *set, struct journal *journal, uint8_t table,
-                         uint64_t node_id)
-{
-    if (!node_set_remove(set, node_id)) {
-        return false;
-    }
-    journal_node(journal, table, node_id, &NODE_ROW, set, NULL);
+    journal_node(journal, table, node_id, &NODE_ROW, in ? NULL : set, in ? set : NULL);
     return true;
 }
 
@@ -291,15 +262,7 @@ int node_set_load_row(struct node_set *set, struct journal *journal, const struc
     if (node_id < 1 || node_id > LIMIT_NODE_ID) {
         return ERR_CORRUPT;
     }
-    return node_set_add_row(set, journal, row->key[0], node_id) ? 0 : ERR_EXISTS;
-}
-
-void node_set_copy(struct node_set *to, const struct node_set *from)
-{
-    ASSERT(to->count == 0 && to->capacity == 0);
-    for (size_t i = 0; i < from->count; i++) {
-        (void)node_set_add(to, from->ids[i]);
-    }
+    return node_set_change_row(set, journal, row->key[0], node_id, true) ? 0 : ERR_EXISTS;
 }
 
 void node_set_free(struct node_set *set)

@@ -8,6 +8,7 @@
 #define LEAFD_STATE_JOURNAL_H
 
 #include "src/base/buf.h"
+#include "src/base/clock.h"
 #include "src/base/err.h"
 #include "src/base/fields.h"
 #include "src/base/limits.h"
@@ -17,7 +18,7 @@
  * digest of all rows, and the list of changed rows.
  *
  * The happy path: a table passes a row's old and new value to journal_change(). Or it puts the row
- * that it is about to change into the journal, by journal_key() (or _node_key), journal_value() and
+ * that it is about to change into the journal, by journal_key(), journal_value() and
  * the value's bytes, and calls journal_leave(); changes it; puts it in again, and calls
  * journal_enter(). Then the digest is the sum of all rows again, and storage gets the new row.
  *
@@ -67,8 +68,6 @@ struct row_changes {
 /* List the change of a row, key_len bytes and the value_len after them, which are copied. */
 void row_changes_add(struct row_changes *changes, const void *row, size_t key_len,
                      size_t value_len);
-/* Append the other list's changes; that list is left empty. */
-void row_changes_move(struct row_changes *changes, struct row_changes *from);
 void row_changes_release(struct row_changes *changes);
 
 struct journal {
@@ -81,7 +80,6 @@ struct journal {
 
 /* Begin a row by its table; its key's other bytes are appended to journal->row. */
 void journal_key(struct journal *journal, uint8_t table);
-void journal_node_key(struct journal *journal, uint8_t table, uint64_t node_id);
 /* The key is complete; the value's bytes are appended to journal->row. */
 void journal_value(struct journal *journal);
 /* The key is complete, and this is the value. */
@@ -127,11 +125,6 @@ uint64_t row_key_node(const uint8_t *key);
 
 /* --- times --- */
 
-static inline uint64_t later_of(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* A proposer's clock may have any value; the row keeps only a time that can be displayed. */
 static inline uint64_t displayable_ms(uint64_t wall_ms)
 {
@@ -157,17 +150,13 @@ bool node_set_add(struct node_set *set, uint64_t node_id);
 /* False: it was not in the set. */
 bool node_set_remove(struct node_set *set, uint64_t node_id);
 
-/* The same, together with its row of the table. */
-bool node_set_add_row(struct node_set *set, struct journal *journal, uint8_t table,
-                      uint64_t node_id);
-bool node_set_remove_row(struct node_set *set, struct journal *journal, uint8_t table,
-                         uint64_t node_id);
+/* Add the node or remove it, together with its row of the table. False: nothing was to do. */
+bool node_set_change_row(struct node_set *set, struct journal *journal, uint8_t table,
+                         uint64_t node_id, bool in);
 /* 0, ERR_TRUNCATED, ERR_BAD_VERSION, ERR_CORRUPT or ERR_EXISTS. */
 int node_set_load_row(struct node_set *set, struct journal *journal,
                       const struct row_loaded *row) MUST_CHECK;
 
-/* to, which must be empty, becomes a copy. */
-void node_set_copy(struct node_set *to, const struct node_set *from);
 /* Leaves the set empty and usable. */
 void node_set_free(struct node_set *set);
 

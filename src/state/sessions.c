@@ -1,12 +1,12 @@
 /*
- * sessions.c - see sessions.h.
+ * sessions.c - see state_tables.h.
  */
-#include "src/state/sessions.h"
-
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/state/state_tables.h"
 
 #define KEY_BYTES (ROW_NODE_KEY_BYTES + 2) /* table, node, slot */
 
@@ -34,41 +34,28 @@ static bool answer_is_sound(const void *data)
 static const struct row_format ANSWER =
     ROW_FORMAT(ROW_VERSION, FIELDS(ANSWER_FIELDS), answer_is_sound);
 
-void sessions_init(struct sessions *sessions, struct journal *journal)
-{
-    sessions->journal = journal;
-    sessions->count = 0;
-}
-
 /* --- sessions --- */
 
-static struct node_session *session_find(const struct sessions *sessions, uint64_t node_id)
+struct node_session *sessions_find(const struct state *state, uint64_t node_id)
 {
-    for (size_t i = 0; i < sessions->count; i++) {
-        if (sessions->items[i]->node_id == node_id) {
-            return sessions->items[i];
+    for (size_t i = 0; i < state->sessions.count; i++) {
+        if (state->sessions.items[i]->node_id == node_id) {
+            return state->sessions.items[i];
         }
     }
     return NULL;
 }
 
-uint64_t sessions_incarnation(const struct sessions *sessions, uint64_t node_id)
-{
-    const struct node_session *session = session_find(sessions, node_id);
-
-    return session != NULL ? session->incarnation : 0;
-}
-
-static struct node_session *session_make(struct sessions *sessions, uint64_t node_id,
+static struct node_session *session_make(struct state *state, uint64_t node_id,
                                          uint64_t incarnation)
 {
     struct node_session *session = MUST_HAVE(calloc(1, sizeof *session));
 
-    ASSERT(sessions->count < LIMIT_SESSIONS);
+    ASSERT(state->sessions.count < LIMIT_SESSIONS);
     session->node_id = node_id;
     session->incarnation = incarnation;
     session->lowest = 1;
-    sessions->items[sessions->count++] = session;
+    state->sessions.items[state->sessions.count++] = session;
     return session;
 }
 
@@ -99,15 +86,16 @@ static struct session_answer *answer_find(struct node_session *session, uint64_t
 static void journal_answer(struct journal *journal, const struct node_session *session,
                            const struct session_answer *answer)
 {
-    uint16_t slot = (uint16_t)(answer - session->slots);
+    const uint64_t node = htobe64(session->node_id);
+    const uint16_t slot = htobe16((uint16_t)(answer - session->slots));
     const struct answer_row row = {
         {session->node_id, session->incarnation, answer->seq, answer->lowest},
         answer->bytes.data,
         answer->bytes.len};
 
-    journal_node_key(journal, STATE_TABLE_ANSWERS, session->node_id);
-    buf_put_u8(&journal->row, (uint8_t)(slot >> 8));
-    buf_put_u8(&journal->row, (uint8_t)slot);
+    journal_key(journal, STATE_TABLE_ANSWERS);
+    buf_put(&journal->row, &node, sizeof node);
+    buf_put(&journal->row, &slot, sizeof slot);
     journal_record(journal, &ANSWER, &row);
 }
 
@@ -140,21 +128,8 @@ static void slots_reserve(struct node_session *session, size_t count)
     session->slot_count = count;
 }
 
-/* The lowest slot that is free. */
-static struct session_answer *slot_take(struct node_session *session)
-{
-    size_t slot = session->free_from;
-
-    while (slot < session->slot_count && session->slots[slot].seq != 0) {
-        slot++;
-    }
-    slots_reserve(session, slot + 1);
-    session->free_from = slot + 1;
-    return &session->slots[slot];
-}
-
 /* Fill a free slot, whose row is not in the digest. */
-static void answer_put(struct sessions *sessions, struct node_session *session,
+static void answer_put(struct state *state, struct node_session *session,
                        struct session_answer *answer, const struct session_stamp *stamp,
                        const void *data, size_t len)
 {
@@ -164,13 +139,13 @@ static void answer_put(struct sessions *sessions, struct node_session *session,
     buf_put(&answer->bytes, data, len);
     session->bytes += len;
     *answer_slot(session, stamp->seq) = (uint16_t)(answer - session->slots + 1);
-    journal_answer(sessions->journal, session, answer);
-    journal_enter(sessions->journal);
+    journal_answer(&state->journal, session, answer);
+    journal_enter(&state->journal);
 }
 
 /* Forget the answers below lowest. Returns one of their slots, whose row has left the digest, for
  * the next answer; NULL: none. */
-static struct session_answer *forget_below(struct sessions *sessions, struct node_session *session,
+static struct session_answer *forget_below(struct state *state, struct node_session *session,
                                            uint64_t lowest)
 {
     uint64_t end = session->lowest + LIMIT_SESSION_COMMANDS;
@@ -183,12 +158,12 @@ static struct session_answer *forget_below(struct sessions *sessions, struct nod
         if (answer == NULL) {
             continue;
         }
-        journal_answer(sessions->journal, session, answer);
+        journal_answer(&state->journal, session, answer);
         if (kept == NULL) {
-            journal_leave(sessions->journal);
+            journal_leave(&state->journal);
             kept = answer;
         } else {
-            journal_delete(sessions->journal);
+            journal_delete(&state->journal);
         }
         answer_drop(session, answer);
     }
@@ -198,14 +173,14 @@ static struct session_answer *forget_below(struct sessions *sessions, struct nod
     return kept;
 }
 
-static void forget_all(struct sessions *sessions, struct node_session *session)
+static void forget_all(struct state *state, struct node_session *session)
 {
     for (size_t i = 0; i < session->slot_count; i++) {
         struct session_answer *answer = &session->slots[i];
 
         if (answer->seq != 0) {
-            journal_answer(sessions->journal, session, answer);
-            journal_delete(sessions->journal);
+            journal_answer(&state->journal, session, answer);
+            journal_delete(&state->journal);
             answer_drop(session, answer);
         }
     }
@@ -222,14 +197,14 @@ static bool session_refuse(int status, uint64_t incarnation, struct buf *result)
     return true;
 }
 
-bool sessions_lookup(const struct sessions *sessions, const struct session_stamp *stamp,
+bool sessions_lookup(const struct state *state, const struct session_stamp *stamp,
                      struct buf *result)
 {
-    struct node_session *session = session_find(sessions, stamp->node_id);
+    struct node_session *session = sessions_find(state, stamp->node_id);
     const struct session_answer *known;
 
     if (session == NULL) {
-        return sessions->count == LIMIT_SESSIONS && session_refuse(ERR_OVERLOADED, 0, result);
+        return state->sessions.count == LIMIT_SESSIONS && session_refuse(ERR_OVERLOADED, 0, result);
     }
     if (stamp->incarnation != session->incarnation) {
         return stamp->incarnation < session->incarnation &&
@@ -245,69 +220,67 @@ bool sessions_lookup(const struct sessions *sessions, const struct session_stamp
     return known != NULL;
 }
 
-bool sessions_is_full(const struct sessions *sessions, const struct session_stamp *stamp,
+bool sessions_is_full(const struct state *state, const struct session_stamp *stamp,
                       struct buf *result)
 {
-    const struct node_session *session = session_find(sessions, stamp->node_id);
+    const struct node_session *session = sessions_find(state, stamp->node_id);
 
     return session != NULL && session->incarnation == stamp->incarnation &&
            stamp->lowest <= session->lowest && session->bytes >= LIMIT_SESSION_BYTES &&
            session_refuse(ERR_OVERLOADED, session->incarnation, result);
 }
 
-void sessions_answer(struct sessions *sessions, const struct session_stamp *stamp, const void *data,
+void sessions_answer(struct state *state, const struct session_stamp *stamp, const void *data,
                      size_t len)
 {
-    struct node_session *session = session_find(sessions, stamp->node_id);
+    struct node_session *session = sessions_find(state, stamp->node_id);
     struct session_stamp as_answered = *stamp;
     struct session_answer *answer;
 
     ASSERT(len <= SESSION_ANSWER_BYTES_MAX);
     if (session == NULL) {
-        session = session_make(sessions, stamp->node_id, stamp->incarnation);
+        session = session_make(state, stamp->node_id, stamp->incarnation);
     }
     ASSERT(stamp->incarnation >= session->incarnation);
     if (stamp->incarnation > session->incarnation) {
-        forget_all(sessions, session);
+        forget_all(state, session);
         session->incarnation = stamp->incarnation;
         session->lowest = 1;
     }
     ASSERT(stamp->seq >= session->lowest);
-    answer = forget_below(sessions, session, stamp->lowest);
-    if (answer == NULL) {
-        answer = slot_take(session);
+    answer = forget_below(state, session, stamp->lowest);
+    if (answer == NULL) { /* the lowest slot that is free */
+        size_t slot = session->free_from;
+
+        while (slot < session->slot_count && session->slots[slot].seq != 0) {
+            slot++;
+        }
+        slots_reserve(session, slot + 1);
+        session->free_from = slot + 1;
+        answer = &session->slots[slot];
     } else if ((size_t)(answer - session->slots) == session->free_from) {
         session->free_from++;
     }
     as_answered.lowest = session->lowest;
-    answer_put(sessions, session, answer, &as_answered, data, len);
+    answer_put(state, session, answer, &as_answered, data, len);
 }
 
-void sessions_removed(struct sessions *sessions, uint64_t node_id)
+void sessions_removed(struct state *state, uint64_t node_id)
 {
-    for (size_t i = 0; i < sessions->count; i++) {
-        struct node_session *session = sessions->items[i];
+    for (size_t i = 0; i < state->sessions.count; i++) {
+        struct node_session *session = state->sessions.items[i];
 
         if (session->node_id == node_id) {
-            sessions->items[i] = sessions->items[--sessions->count];
-            forget_all(sessions, session);
+            state->sessions.items[i] = state->sessions.items[--state->sessions.count];
+            forget_all(state, session);
             session_free(session);
         }
     }
 }
 
-bool sessions_is_past(const struct sessions *sessions, const struct session_stamp *stamp)
-{
-    const struct node_session *session = session_find(sessions, stamp->node_id);
-
-    return session != NULL &&
-           (stamp->incarnation < session->incarnation ||
-            (stamp->incarnation == session->incarnation && stamp->seq < session->lowest));
-}
-
 /* --- loading --- */
 
-int sessions_load(struct sessions *sessions, const struct row_loaded *row)
+int sessions_load(struct state *state, const struct row_loaded *row)
 {
     struct answer_row answer = {0};
     struct node_session *session;
@@ -323,12 +296,12 @@ int sessions_load(struct sessions *sessions, const struct row_loaded *row)
     if (err != 0 || slot >= LIMIT_SESSION_COMMANDS) {
         return err != 0 ? err : ERR_CORRUPT;
     }
-    session = session_find(sessions, answer.stamp.node_id);
-    if (session == NULL && sessions->count == LIMIT_SESSIONS) {
+    session = sessions_find(state, answer.stamp.node_id);
+    if (session == NULL && state->sessions.count == LIMIT_SESSIONS) {
         return ERR_CORRUPT;
     }
     if (session == NULL) {
-        session = session_make(sessions, answer.stamp.node_id, answer.stamp.incarnation);
+        session = session_make(state, answer.stamp.node_id, answer.stamp.incarnation);
     }
     if (session->incarnation != answer.stamp.incarnation ||
         *answer_slot(session, answer.stamp.seq) != 0) {
@@ -340,14 +313,14 @@ int sessions_load(struct sessions *sessions, const struct row_loaded *row)
     }
     /* The newest answer has the number below which others were forgotten. */
     session->lowest = later_of(session->lowest, answer.stamp.lowest);
-    answer_put(sessions, session, &session->slots[slot], &answer.stamp, answer.bytes, answer.len);
+    answer_put(state, session, &session->slots[slot], &answer.stamp, answer.bytes, answer.len);
     return 0;
 }
 
-int sessions_check(const struct sessions *sessions)
+int sessions_check(const struct state *state)
 {
-    for (size_t i = 0; i < sessions->count; i++) {
-        const struct node_session *session = sessions->items[i];
+    for (size_t i = 0; i < state->sessions.count; i++) {
+        const struct node_session *session = state->sessions.items[i];
 
         for (size_t slot = 0; slot < session->slot_count; slot++) {
             uint64_t seq = session->slots[slot].seq;
@@ -360,10 +333,10 @@ int sessions_check(const struct sessions *sessions)
     return 0;
 }
 
-void sessions_clear(struct sessions *sessions)
+void sessions_clear(struct state *state)
 {
-    for (size_t i = 0; i < sessions->count; i++) {
-        session_free(sessions->items[i]);
+    for (size_t i = 0; i < state->sessions.count; i++) {
+        session_free(state->sessions.items[i]);
     }
-    sessions->count = 0;
+    state->sessions.count = 0;
 }

@@ -19,10 +19,8 @@ struct state *state_new(const struct machine_ops *ops)
 {
     struct state *state = MUST_HAVE(calloc(1, sizeof *state));
 
-    facts_init(&state->facts, &state->journal, level_own);
-    sessions_init(&state->sessions, &state->journal);
-    members_init(&state->members, &state->journal);
-    cuts_init(&state->cuts, &state->journal);
+    state->facts.speaks = level_own;
+    facts_clear(state);
     state->machine = ops->make(state);
     ASSERT(state->machine->ops == ops && state->machine->state == state);
     return state;
@@ -34,8 +32,8 @@ void state_free(struct state *state)
         return;
     }
     state->machine->ops->free(state->machine);
-    sessions_clear(&state->sessions);
-    members_clear(&state->members);
+    sessions_clear(state);
+    facts_clear(state);
     buf_free(&state->journal.row);
     free(state);
 }
@@ -87,40 +85,6 @@ static int state_read(const struct state *state, const void *data, size_t len,
     return err != 0 ? err : machine->ops->read(machine, data, len, &ret_command->of);
 }
 
-/* Returns the status that is its result. */
-static int apply_clusters(struct state *state, uint64_t index,
-                          const struct cluster_command *command)
-{
-    switch (command->type) {
-    case COMMAND_NODE_INFO:
-        members_report(&state->members, &command->node);
-        return 0;
-    case COMMAND_CLOCK:
-        facts_clock(&state->facts, command->clock.cluster_ms);
-        state->machine->ops->clock(state->machine, state->facts.log_ms);
-        return 0;
-    case COMMAND_BIRTH:
-    case COMMAND_BIRTH_AT:
-        return facts_birth(&state->facts, &command->birth, index);
-    case COMMAND_LEVEL:
-        return facts_raise(&state->facts, &command->level, index);
-    case COMMAND_MEMBER_BEGIN:
-        return members_begin(&state->members, &command->change, index);
-    case COMMAND_MEMBER_END:
-        return members_end(&state->members, command->change.index, command->change.given_up);
-    case COMMAND_MEMBER_MOVE:
-        return members_move(&state->members, &command->move);
-    case COMMAND_PLACEMENT:
-        return members_place(&state->members, &command->placement);
-    case COMMAND_CUT:
-        return cuts_put(&state->cuts, &command->cut, state->facts.log_ms);
-    case COMMAND_DIGEST: /* the same rows on all nodes, whatever each node finds */
-    case COMMAND_NOOP:
-        return 0;
-    }
-    UNREACHABLE("a command of the cluster");
-}
-
 /* Apply it by its half. 0 or ERR_DIVERGED. */
 static int apply_type(struct state *state, const struct machine_entry *entry,
                       const struct state_command *command, struct buf *result)
@@ -132,7 +96,7 @@ static int apply_type(struct state *state, const struct machine_entry *entry,
         state->machine->ops->apply(state->machine, entry, result);
         return 0;
     }
-    status_result_encode(apply_clusters(state, entry->index, cluster), result);
+    status_result_encode(facts_apply(state, entry->index, cluster), result);
     if (cluster->type != COMMAND_DIGEST || cluster->digest.index == 0) {
         return 0;
     }
@@ -156,14 +120,14 @@ static int apply_once(struct state *state, const struct machine_entry *entry,
         session_refusal_encode(&(struct session_refusal){.status = ERR_REMOVED}, result);
         return 0;
     }
-    if (sessions_lookup(&state->sessions, stamp, result)) {
+    if (sessions_lookup(state, stamp, result)) {
         return 0;
     }
-    if (!sessions_is_full(&state->sessions, stamp, result)) {
+    if (!sessions_is_full(state, stamp, result)) {
         err = apply_type(state, entry, command, result);
     }
     ASSERT(result->len > before); /* every command has an answer */
-    sessions_answer(&state->sessions, stamp, result->data + before, result->len - before);
+    sessions_answer(state, stamp, result->data + before, result->len - before);
     return err;
 }
 
@@ -176,10 +140,9 @@ static bool is_allowed(const struct state *state, const struct state_command *co
     bool is_unstamped = command->stamp.node_id == 0;
 
     if (!command->is_clusters) {
-        return command->of.since <= facts_level(&state->facts) &&
-               command->of.is_leaders == is_unstamped;
+        return command->of.since <= state_level(state) && command->of.is_leaders == is_unstamped;
     }
-    if (cluster_command_since((int)cluster->type) > facts_level(&state->facts) &&
+    if (cluster_command_since((int)cluster->type) > state_level(state) &&
         cluster->type != COMMAND_BIRTH_AT) { /* it carries its level */
         return false;
     }
@@ -211,12 +174,6 @@ uint16_t state_since(const struct state *state, int type)
     uint16_t since = cluster_command_since(type);
 
     return since > 0 || type < 0 ? since : state->machine->ops->since(type);
-}
-
-bool state_may_append(const struct state *state, const void *data, size_t len)
-{
-    return state_check(state, data, len) == 0 &&
-           state_since(state, command_number(data, len)) <= facts_level(&state->facts);
 }
 
 bool state_can_apply(const struct state *state, const void *data, size_t len)
@@ -300,12 +257,12 @@ void state_configured(struct state *state, uint64_t index, const struct member *
 
         /* Delete all that is kept for this node alone. */
         if (member_find(after, after_count, node_id) == NULL) {
-            members_remove(&state->members, node_id);
+            facts_removed(state, node_id);
             state->machine->ops->removed(state->machine, node_id);
-            sessions_removed(&state->sessions, node_id);
+            sessions_removed(state, node_id);
         }
     }
-    members_reached(&state->members, after, after_count);
+    facts_reached(state, after, after_count);
     state->journal.changes = NULL;
     digest_remember(state, index);
 }
@@ -336,17 +293,12 @@ uint64_t state_member_moves(const struct state *state)
 
 bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info)
 {
-    const struct node_info *info = members_info(&state->members, node_id);
+    const struct node_info *info = node_rows_find(&state->members.infos, node_id);
 
     if (info != NULL) {
         *ret_info = *info;
     }
     return info != NULL;
-}
-
-struct placement state_placement(const struct state *state, uint64_t node_id)
-{
-    return members_placement(&state->members, node_id);
 }
 
 const struct cuts *state_cuts(const struct state *state)
@@ -364,15 +316,10 @@ bool state_birth(const struct state *state, struct birth *ret_birth)
     return is_born;
 }
 
-uint16_t state_level(const struct state *state)
-{
-    return facts_level(&state->facts);
-}
-
 void state_level_row(const struct state *state, struct level_row *ret_row)
 {
     *ret_row = state->facts.level;
-    ret_row->level = facts_level(&state->facts);
+    ret_row->level = state_level(state);
 }
 
 struct level_range state_levels(const struct state *state)
@@ -387,16 +334,20 @@ uint64_t state_log_ms(const struct state *state)
 
 bool state_session_is_over(const struct state *state, const struct session_stamp *stamp)
 {
-    return sessions_is_past(&state->sessions, stamp);
+    const struct node_session *session = sessions_find(state, stamp->node_id);
+
+    return session != NULL &&
+           (stamp->incarnation < session->incarnation ||
+            (stamp->incarnation == session->incarnation && stamp->seq < session->lowest));
 }
 
 uint64_t state_node_start(const struct state *state, uint64_t node_id)
 {
-    uint64_t asked = sessions_incarnation(&state->sessions, node_id);
+    const struct node_session *session = sessions_find(state, node_id);
     struct node_info info = {0};
 
     (void)state_node(state, node_id, &info);
-    return later_of(info.incarnation, asked);
+    return later_of(info.incarnation, session != NULL ? session->incarnation : 0);
 }
 
 uint64_t state_digest(const struct state *state)
@@ -415,10 +366,8 @@ void state_load_begin(struct state *state)
 {
     state->journal.loading = true;
     state->machine->ops->load_begin(state->machine);
-    facts_init(&state->facts, &state->journal, state->facts.speaks);
-    sessions_clear(&state->sessions);
-    members_clear(&state->members);
-    cuts_init(&state->cuts, &state->journal);
+    facts_clear(state);
+    sessions_clear(state);
     state->journal.digest = 0;
     memset(state->marks, 0, sizeof state->marks);
     memset(state->checks, 0, sizeof state->checks);
@@ -428,29 +377,16 @@ int state_load_row(struct state *state, const void *key, size_t key_len, const v
                    size_t value_len)
 {
     const struct row_loaded row = {key, key_len, value, value_len};
-    int err = ERR_NOT_FOUND;
+    int err;
 
     ASSERT(state->journal.loading);
     if (key_len < 1) {
         return ERR_CORRUPT;
     }
-    switch (row.key[0]) {
-    case STATE_TABLE_MEMBERS:
-    case STATE_TABLE_REMOVED:
-    case STATE_TABLE_NODES:
-    case STATE_TABLE_ADDRESSES:
-    case STATE_TABLE_PLACEMENTS:
-        return members_load(&state->members, &row);
-    case STATE_TABLE_CUTS:
-        return cuts_load(&state->cuts, &row);
-    case STATE_TABLE_ANSWERS:
-        return sessions_load(&state->sessions, &row);
-    case STATE_TABLE_SETTINGS:
-        err = facts_load(&state->facts, &row);
-        break;
-    default:
-        break;
+    if (row.key[0] == STATE_TABLE_ANSWERS) {
+        return sessions_load(state, &row);
     }
+    err = facts_load(state, &row);
     return err == ERR_NOT_FOUND ? state->machine->ops->load_row(state->machine, &row) : err;
 }
 
@@ -459,10 +395,10 @@ int state_load_end(struct state *state, uint64_t index)
     int err;
 
     ASSERT(state->journal.loading && state->journal.changes == NULL);
-    if (facts_level(&state->facts) < state->facts.speaks.min) {
+    if (state_level(state) < state->facts.speaks.min) {
         return ERR_BAD_VERSION;
     }
-    err = sessions_check(&state->sessions);
+    err = sessions_check(state);
     if (err != 0) {
         return err;
     }
@@ -489,9 +425,5 @@ void state_take(struct state *state, struct state *from)
     state->cuts.changes = later_of(state->cuts.changes, from->cuts.changes) + 1;
     state->machine = machine;
     from->machine = taken;
-    state->facts.journal = state->sessions.journal = state->members.journal = state->cuts.journal =
-        &state->journal;
-    from->facts.journal = from->sessions.journal = from->members.journal = from->cuts.journal =
-        &from->journal;
     machine->ops->take(machine, taken);
 }

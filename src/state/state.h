@@ -26,35 +26,7 @@
 #ifndef LEAFD_STATE_STATE_H
 #define LEAFD_STATE_STATE_H
 
-#include "src/state/facts.h"
-#include "src/state/machine.h"
-#include "src/state/sessions.h"
-
-/* Entries whose digest is remembered, for COMMAND_DIGEST. It names its proposer's applied index;
- * all entries that were appended but not applied there are between the two. */
-#define STATE_DIGEST_MARKS 8192
-_Static_assert(STATE_DIGEST_MARKS >= 2 * LIMIT_UNCOMMITTED_ENTRIES, "also where apply is late");
-
-/* The number of these commands' own entries that are remembered for longer. */
-#define STATE_DIGEST_CHECKS 64
-
-struct state_digest_mark {
-    uint64_t index; /* 0: none */
-    uint64_t digest;
-};
-
-/* Only the machine and tests use the fields; all others use the functions. */
-struct state {
-    struct machine *machine;
-    struct journal journal;
-    struct facts facts;
-    struct sessions sessions;
-    struct members members;
-    struct cuts cuts;
-    struct state_digest_mark marks[STATE_DIGEST_MARKS]; /* at index % STATE_DIGEST_MARKS */
-    struct state_digest_mark checks[STATE_DIGEST_CHECKS];
-    unsigned check_count; /* number so far; modulo the size, the next one's place */
-};
+#include "src/state/state_tables.h"
 
 /* With an empty machine of this kind. */
 struct state *state_new(const struct machine_ops *ops);
@@ -66,14 +38,12 @@ void state_speaks(struct state *state, struct level_range range);
 struct level_range state_levels(const struct state *state);
 
 /* 0: a well-formed command; ERR_BAD_MESSAGE; or ERR_NEWER: a version or a type that this leafd does
- * not know. Changes nothing. */
+ * not know. Changes nothing. Only a well-formed command of the level in force or an earlier one may
+ * be appended. */
 int state_check(const struct state *state, const void *data, size_t len) MUST_CHECK;
 
 /* The level that introduced a type of commands, of either half; 0: there is no such type. */
 uint16_t state_since(const struct state *state, int type);
-
-/* Is it a well-formed command of the level in force or an earlier one? No other may be appended. */
-bool state_may_append(const struct state *state, const void *data, size_t len);
 
 /* False: this leafd does not know the command's version or type, or the level that it raises to. It
  * must not be applied; a newer leafd continues here. */
@@ -99,17 +69,13 @@ bool state_foresee_more(struct state *state, uint64_t index);
 /* A node's registered info; false if none. */
 bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info);
 
-/* Where a node is, and its share of the work; defaults where nothing was set. */
-struct placement state_placement(const struct state *state, uint64_t node_id);
-
 /* Clients that are cut, also those whose time is over. Borrowed until the next command. */
 const struct cuts *state_cuts(const struct state *state);
 
 /* The birth of the cluster; false while none is applied. */
 bool state_birth(const struct state *state, struct birth *ret_birth);
 
-/* The level in force; and its row, whose index is 0 if there is none. */
-uint16_t state_level(const struct state *state);
+/* The row of the level in force (state_level()), whose index is 0 if there is none. */
 void state_level_row(const struct state *state, struct level_row *ret_row);
 
 /* The log's time (highest COMMAND_CLOCK), 0 while there is none. */

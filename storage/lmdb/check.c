@@ -364,23 +364,6 @@ static int check_leaf(struct walk *walk, uint64_t page)
     return err;
 }
 
-/* The frame of the next child of a branch page. */
-static void next_child(const struct walk *walk, struct frame *parent, struct frame *ret_child)
-{
-    const uint8_t *at = walk->map + parent->page * walk->page_bytes;
-    unsigned i = parent->next++;
-    struct node node;
-
-    ASSERT(i < node_count(at));
-    ASSERT(get_node(walk, at, i, &node));
-    *ret_child = (struct frame){
-        .page = node.size, .low = i == 0 ? parent->low : node.key, .high = parent->high};
-    if (i + 1 < node_count(at)) {
-        ASSERT(get_node(walk, at, i + 1, &node));
-        ret_child->high = node.key;
-    }
-}
-
 static int check_counts(struct walk *walk, const struct tree *tree)
 {
     const struct tree *found = &walk->found;
@@ -404,6 +387,8 @@ static int walk_tree(struct walk *walk, enum tree_kind kind)
     const struct tree *tree = &walk->trees[kind];
     struct frame stack[TREE_DEPTH_MAX];
     unsigned depth = 1;
+    struct node node;
+    unsigned i;
     int err;
 
     walk->kind = kind;
@@ -434,7 +419,14 @@ static int walk_tree(struct walk *walk, enum tree_kind kind)
             depth--;
         } else {
             ASSERT(depth < TREE_DEPTH_MAX); /* since depth < tree->depth */
-            next_child(walk, top, &stack[depth]);
+            i = top->next++;
+            ASSERT(get_node(walk, at, i, &node));
+            stack[depth] = (struct frame){
+                .page = node.size, .low = i == 0 ? top->low : node.key, .high = top->high};
+            if (i + 1 < node_count(at)) {
+                ASSERT(get_node(walk, at, i + 1, &node));
+                stack[depth].high = node.key;
+            }
             err = claim_page(walk, stack[depth].page, false);
             if (err == 0) {
                 err = check_page(walk, &stack[depth]);
@@ -691,27 +683,14 @@ static void assert_cb(MDB_env *env, const char *text)
     abort();
 }
 
-/* Verify every record through LMDB, as load() will. */
-static int check_records(const char *dir, struct store_error *ret_error)
-{
-    struct lmdb_env env = {.env = NULL};
-    LMDB_PATH(path, dir, LMDB_DB);
-    /* LMDB enlarges a map that is too small to the size in its meta page. */
-    int err = lmdb_env_open(&env, path, 1 << 20, MDB_RDONLY | MDB_NOLOCK, ret_error);
-
-    if (err == 0) {
-        (void)mdb_env_set_assert(env.env, assert_cb);
-        err = lmdb_load(&env, NULL, NULL, NULL, ret_error);
-    }
-    return err; /* the process ends, and the map with it */
-}
-
 _Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM, SIGPIPE};
     static const int of_the_parent[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
     struct report report = {0};
+    struct lmdb_env env = {.env = NULL};
     char *path = lmdb_path(dir, LMDB_DB "/" LMDB_DATA_FILE);
+    char *db_path = lmdb_path(dir, LMDB_DB);
     sigset_t none;
     char go;
 
@@ -733,8 +712,14 @@ _Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
     }
     (void)alarm(LIMIT_STORE_CHECK_S);
     report.err = lmdb_file_check(path, &report.error);
+    /* Verify every record through LMDB, as load() will. LMDB enlarges a map that is too small to
+     * the size in its meta page. The map ends with the process. */
     if (report.err == 0) {
-        report.err = check_records(dir, &report.error);
+        report.err = lmdb_env_open(&env, db_path, 1 << 20, MDB_RDONLY | MDB_NOLOCK, &report.error);
+    }
+    if (report.err == 0) {
+        (void)mdb_env_set_assert(env.env, assert_cb);
+        report.err = lmdb_load(&env, NULL, NULL, NULL, &report.error);
     }
     if (write(report_fd, &report, sizeof report) != (ssize_t)sizeof report) {
         _exit(2);

@@ -40,21 +40,6 @@ void lmdb_path_free(char **path)
     free(*path);
 }
 
-void lmdb_dir_init(struct lmdb_dir *dir, const char *path)
-{
-    dir->path = MUST_HAVE(strdup(path));
-    dir->lock_fd = -1;
-}
-
-void lmdb_dir_release(struct lmdb_dir *dir)
-{
-    if (dir->lock_fd >= 0) {
-        (void)close(dir->lock_fd);
-    }
-    free(dir->path);
-    *dir = (struct lmdb_dir){.lock_fd = -1};
-}
-
 /* 0 or an errno. */
 static int sync_path(const char *path)
 {
@@ -206,23 +191,13 @@ static int dir_make(const struct lmdb_dir *dir, bool loose_mode, struct store_er
     return number != 0 ? dir_error(ret_error, "cannot sync", parent) : 0;
 }
 
-/* Another process holds the lock: name it from the pid that it wrote. */
-static int locked_by(int fd, const char *dir, struct store_error *ret_error)
-{
-    char pid[24] = "";
-    ssize_t len = pread(fd, pid, sizeof pid - 1, 0);
-
-    pid[len > 0 ? len : 0] = '\0';
-    pid[strspn(pid, "0123456789")] = '\0';
-    return store_error_set(ret_error, ERR_LOCKED, "data directory %s is in use by process %s", dir,
-                           pid[0] != '\0' ? pid : "(unknown)");
-}
-
 int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
     LMDB_PATH(path, dir->path, LOCK);
     int err = dir_make(dir, loose_mode, ret_error);
+    char pid[24] = "";
     struct stat st;
+    ssize_t len;
     int fd;
 
     ASSERT(dir->lock_fd < 0);
@@ -232,11 +207,18 @@ int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0) {
         err = dir_error(ret_error, "cannot open", path);
-    } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        err = errno == EWOULDBLOCK ? locked_by(fd, dir->path, ret_error)
-                                   : dir_error(ret_error, "cannot lock", path);
-    } else if (ftruncate(fd, 0) != 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0) {
-        err = dir_error(ret_error, "cannot write", path);
+    } else if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        if (ftruncate(fd, 0) != 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0) {
+            err = dir_error(ret_error, "cannot write", path);
+        }
+    } else if (errno != EWOULDBLOCK) {
+        err = dir_error(ret_error, "cannot lock", path);
+    } else { /* name the process that holds it, from the pid that it wrote */
+        len = pread(fd, pid, sizeof pid - 1, 0);
+        pid[len > 0 ? len : 0] = '\0';
+        pid[strspn(pid, "0123456789")] = '\0';
+        err = store_error_set(ret_error, ERR_LOCKED, "data directory %s is in use by process %s",
+                              dir->path, pid[0] != '\0' ? pid : "(unknown)");
     }
     if (err != 0 && fd >= 0) {
         (void)close(fd);

@@ -28,16 +28,13 @@
 #define LMDB_DATA_FILE "data.mdb" /* in either */
 #define LMDB_LOCK_FILE "lock.mdb"
 
-struct lmdb_dir {
+struct lmdb_dir { /* its owner sets path, and lock_fd to -1; it frees and closes them */
     char *path;
     int lock_fd;     /* -1: not locked */
     dev_t device;    /* of the lock, and of the environment's file: */
     ino_t lock_file; /* inode of the lock file */
     ino_t data_file; /* 0: not noted yet */
 };
-
-void lmdb_dir_init(struct lmdb_dir *dir, const char *path);
-void lmdb_dir_release(struct lmdb_dir *dir);
 
 /* Make the directory if it is missing (0700) and take its lock. loose_mode: group and others may
  * have rights on it, and it may be another user's. 0, ERR_LOCKED, ERR_IO, or ERR_UNSAFE_DIRECTORY

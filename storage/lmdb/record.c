@@ -37,25 +37,10 @@ int lmdb_error(struct store_error *ret_error, int rc, const char *what)
     return store_error_set(ret_error, err, "%s: %s", what, mdb_strerror(rc));
 }
 
-/* The tables live as long as the environment; opening them takes a transaction. */
-static int open_tables(struct lmdb_env *env, unsigned flags, struct store_error *ret_error)
-{
-    struct lmdb_txn txn;
-    int rc = 0;
-    int err = lmdb_begin(env, flags & MDB_RDONLY, &txn, ret_error);
-
-    if (err != 0) {
-        return err;
-    }
-    for (unsigned i = 0; i < LMDB_TABLES && rc == 0; i++) {
-        rc = mdb_dbi_open(txn.txn, table_names[i], flags & MDB_CREATE, &env->tables[i]);
-    }
-    return lmdb_end(&txn, rc == 0 ? 0 : lmdb_error(ret_error, rc, "opening the tables"));
-}
-
 int lmdb_env_open(struct lmdb_env *env, const char *path, uint64_t map_bytes, unsigned flags,
                   struct store_error *ret_error)
 {
+    struct lmdb_txn txn;
     int rc;
     int err;
 
@@ -71,7 +56,14 @@ int lmdb_env_open(struct lmdb_env *env, const char *path, uint64_t map_bytes, un
     if (rc == 0) {
         rc = mdb_env_open(env->env, path, MDB_NOTLS | (flags & ~(unsigned)MDB_CREATE), 0600);
     }
-    err = rc != 0 ? lmdb_error(ret_error, rc, path) : open_tables(env, flags, ret_error);
+    err = rc != 0 ? lmdb_error(ret_error, rc, path)
+                  : lmdb_begin(env, flags & MDB_RDONLY, &txn, ret_error);
+    if (err == 0) { /* tables live as long as the environment; opening them takes a transaction */
+        for (unsigned i = 0; i < LMDB_TABLES && rc == 0; i++) {
+            rc = mdb_dbi_open(txn.txn, table_names[i], flags & MDB_CREATE, &env->tables[i]);
+        }
+        err = lmdb_end(&txn, rc == 0 ? 0 : lmdb_error(ret_error, rc, "opening the tables"));
+    }
     if (err != 0) {
         lmdb_env_close(env);
     }
@@ -409,14 +401,6 @@ int lmdb_table_empty(const struct lmdb_txn *txn, enum lmdb_table table)
     return rc == 0 ? 0 : lmdb_error(txn->error, rc, table_names[table]);
 }
 
-size_t lmdb_table_leaves(const struct lmdb_txn *txn, enum lmdb_table table)
-{
-    MDB_stat stat;
-
-    ASSERT(mdb_stat(txn->txn, txn->env->tables[table], &stat) == 0);
-    return stat.ms_leaf_pages;
-}
-
 int lmdb_record_each(const struct lmdb_txn *txn, enum lmdb_table table, lmdb_record_fn fn,
                      void *data)
 {
@@ -533,50 +517,43 @@ static const char *local_name(unsigned number, char name[NAME_BYTES])
     return name;
 }
 
-static int read_local(const struct lmdb_txn *txn, unsigned number, uint32_t checksum,
-                      struct store_local **local)
-{
-    char name[NAME_BYTES];
-    struct reader reader;
-    const uint8_t *data;
-    size_t len;
-    int err = lmdb_meta_get(txn, local_name(number, name), &reader);
-
-    if (err != 0) {
-        return err;
-    }
-    len = reader_left(&reader);
-    data = reader_bytes(&reader, len);
-    if (len == 0 || len > LIMIT_LOCAL_RECORD_BYTES) {
-        return malformed_row(txn, name);
-    }
-    ASSERT(*local == NULL);
-    store_local_set(local, data, (uint32_t)len);
-    if ((*local)->checksum != checksum) {
-        return store_error_set(txn->error, ERR_CORRUPT,
-                               "meta record %s: checksum is %08" PRIx32 ", listed is %08" PRIx32,
-                               name, (*local)->checksum, checksum);
-    }
-    return 0;
-}
-
 /* The list is the rest of `now`: {number u16, checksum u32} each. */
 static int read_locals(const struct lmdb_txn *txn, struct reader *list, struct store_meta *meta)
 {
     unsigned from = 0; /* the lowest number allowed next */
-    int err = 0;
+    char name[NAME_BYTES];
 
-    while (err == 0 && reader_left(list) > 0) {
+    while (reader_left(list) > 0) {
         unsigned number = reader_u16(list);
         uint32_t checksum = reader_u32(list);
+        struct store_local **local;
+        struct reader reader;
+        size_t len;
+        int err;
 
         if (list->bad || number < from || number >= LIMIT_LOCAL_RECORDS) {
             return malformed_row(txn, LMDB_NOW);
         }
-        err = read_local(txn, number, checksum, &meta->locals[number]);
+        err = lmdb_meta_get(txn, local_name(number, name), &reader);
+        if (err != 0) {
+            return err;
+        }
+        len = reader_left(&reader);
+        if (len == 0 || len > LIMIT_LOCAL_RECORD_BYTES) {
+            return malformed_row(txn, name);
+        }
+        local = &meta->locals[number];
+        ASSERT(*local == NULL);
+        store_local_set(local, reader_bytes(&reader, len), (uint32_t)len);
+        if ((*local)->checksum != checksum) {
+            return store_error_set(txn->error, ERR_CORRUPT,
+                                   "meta record %s: checksum is %08" PRIx32
+                                   ", listed is %08" PRIx32,
+                                   name, (*local)->checksum, checksum);
+        }
         from = number + 1;
     }
-    return err;
+    return 0;
 }
 
 /* --- now --- */
@@ -652,25 +629,6 @@ static const char *slice_name(uint32_t number, char name[NAME_BYTES])
     return name;
 }
 
-static int read_owed(const struct lmdb_txn *txn, uint32_t format, struct lmdb_owed *ret_owed)
-{
-    bool in_pieces = format == LMDB_FORMAT_PIECES;
-    struct reader reader;
-    int err = lmdb_meta_get(txn, LMDB_OWED, &reader);
-
-    if (err != 0) {
-        return err;
-    }
-    ret_owed->digest = reader_u64(&reader);
-    ret_owed->first = reader_u32(&reader);
-    ret_owed->end = reader_u32(&reader);
-    ret_owed->pieces = in_pieces ? reader_u64(&reader) : 0;
-    return reader_done(&reader) && in_pieces == (ret_owed->pieces > 0) &&
-                   (ret_owed->first < ret_owed->end || (in_pieces && ret_owed->end == 0))
-               ? 0
-               : malformed_row(txn, LMDB_OWED);
-}
-
 static int meta_delete(const struct lmdb_txn *txn, const char *name)
 {
     MDB_val key = {strlen(name), (void *)(uintptr_t)name};
@@ -688,29 +646,6 @@ static uint32_t format_of(const struct lmdb_owed *owed)
                                      : LMDB_FORMAT_VERSION;
 }
 
-int lmdb_owed_write(const struct lmdb_txn *txn, const struct store_identity *identity,
-                    const struct lmdb_owed *before, const struct lmdb_owed *now)
-{
-    uint32_t had = format_of(before);
-    uint32_t has = format_of(now);
-    BUF_LOCAL(payload);
-    int err = 0;
-
-    if (had != has) {
-        err = write_identity(txn, identity, has);
-    }
-    if (err != 0 || has == LMDB_FORMAT_VERSION) {
-        return err == 0 && had != has ? meta_delete(txn, LMDB_OWED) : err;
-    }
-    buf_put_u64(&payload, now->digest);
-    buf_put_u32(&payload, now->first);
-    buf_put_u32(&payload, now->end);
-    if (has == LMDB_FORMAT_PIECES) {
-        buf_put_u64(&payload, now->pieces);
-    }
-    return lmdb_meta_put(txn, LMDB_OWED, &payload);
-}
-
 int lmdb_slice_put(const struct lmdb_txn *txn, uint32_t number, const struct buf *rows)
 {
     char name[NAME_BYTES];
@@ -724,21 +659,15 @@ int lmdb_slice_take(const struct lmdb_txn *txn, uint32_t number, struct buf *row
     char name[NAME_BYTES];
     struct reader reader;
     size_t len;
-    int err = lmdb_meta_get(txn, slice_name(number, name), &reader);
+    int err = 0;
 
-    if (err != 0) {
-        return err;
+    (void)slice_name(number, name);
+    if (rows != NULL) {
+        err = lmdb_meta_get(txn, name, &reader);
+        len = err == 0 ? reader_left(&reader) : 0;
+        buf_put(rows, len > 0 ? reader_bytes(&reader, len) : NULL, len);
     }
-    len = reader_left(&reader);
-    buf_put(rows, reader_bytes(&reader, len), len);
-    return meta_delete(txn, name);
-}
-
-int lmdb_slice_drop(const struct lmdb_txn *txn, uint32_t number)
-{
-    char name[NAME_BYTES];
-
-    return meta_delete(txn, slice_name(number, name));
+    return err != 0 ? err : meta_delete(txn, name);
 }
 
 /* --- entries of the log --- */
@@ -748,22 +677,6 @@ static const char *piece_name(uint64_t index, size_t at, char name[NAME_BYTES])
     ASSERT(snprintf(name, NAME_BYTES, "piece.%016" PRIx64 ".%04zx", index, at / LMDB_PIECE_BYTES) <
            NAME_BYTES);
     return name;
-}
-
-static int put_pieces(const struct lmdb_txn *txn, uint64_t index, const struct store_entry *entry)
-{
-    char name[NAME_BYTES];
-    int err = 0;
-
-    for (size_t at = 0; at < entry->len && err == 0; at += LMDB_PIECE_BYTES) {
-        size_t left = entry->len - at;
-        BUF_LOCAL(piece);
-
-        buf_put(&piece, (const uint8_t *)entry->data + at,
-                left < LMDB_PIECE_BYTES ? left : LMDB_PIECE_BYTES);
-        err = lmdb_meta_put(txn, piece_name(index, at, name), &piece);
-    }
-    return err;
 }
 
 /* Append the entry's data to *ret_data. reader: after term and type of its record. */
@@ -801,6 +714,8 @@ int lmdb_entry_put(const struct lmdb_txn *txn, uint64_t index, const struct stor
     MDB_val key = {sizeof key_bytes, key_bytes};
     bool is_large = in_pieces && entry->len > LMDB_PIECE_BYTES;
     struct lmdb_payload payload = {.data = entry->data, .len = is_large ? 0 : entry->len};
+    size_t pieces_len = is_large ? entry->len : 0;
+    char name[NAME_BYTES];
     BUF_LOCAL(head);
     int err;
 
@@ -813,7 +728,15 @@ int lmdb_entry_put(const struct lmdb_txn *txn, uint64_t index, const struct stor
     payload.head = head.data;
     payload.head_len = head.len;
     err = lmdb_record_put(txn, LMDB_LOG, &key, &payload, MDB_APPEND);
-    return err == 0 && is_large ? put_pieces(txn, index, entry) : err;
+    for (size_t at = 0; at < pieces_len && err == 0; at += LMDB_PIECE_BYTES) {
+        size_t left = pieces_len - at;
+        BUF_LOCAL(piece);
+
+        buf_put(&piece, (const uint8_t *)entry->data + at,
+                left < LMDB_PIECE_BYTES ? left : LMDB_PIECE_BYTES);
+        err = lmdb_meta_put(txn, piece_name(index, at, name), &piece);
+    }
+    return err;
 }
 
 int lmdb_entry_delete(const struct lmdb_txn *txn, uint64_t index, bool in_pieces)
@@ -848,16 +771,30 @@ int lmdb_entry_delete(const struct lmdb_txn *txn, uint64_t index, bool in_pieces
 int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
                    struct store_meta *ret_meta, struct lmdb_owed *ret_owed)
 {
+    struct lmdb_owed owed = {0};
     struct store_meta meta = {0};
+    struct reader reader;
     uint32_t format = 0;
+    bool in_pieces;
     int err = read_identity(txn, ret_identity, &format);
 
     if (err == 0) {
         err = read_now(txn, &meta);
     }
-    *ret_owed = (struct lmdb_owed){.digest = meta.position.digest};
+    owed.digest = meta.position.digest;
     if (err == 0 && format != LMDB_FORMAT_VERSION) {
-        err = read_owed(txn, format, ret_owed);
+        err = lmdb_meta_get(txn, LMDB_OWED, &reader);
+    }
+    if (err == 0 && format != LMDB_FORMAT_VERSION) {
+        in_pieces = format == LMDB_FORMAT_PIECES;
+        owed.digest = reader_u64(&reader);
+        owed.first = reader_u32(&reader);
+        owed.end = reader_u32(&reader);
+        owed.pieces = in_pieces ? reader_u64(&reader) : 0;
+        if (!reader_done(&reader) || in_pieces != (owed.pieces > 0) ||
+            (owed.first >= owed.end && !(in_pieces && owed.end == 0))) {
+            err = malformed_row(txn, LMDB_OWED);
+        }
     }
     if (err == 0) {
         err = store_meta_verify(&meta, txn->error);
@@ -867,15 +804,34 @@ int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identi
         return err;
     }
     *ret_meta = meta;
+    *ret_owed = owed;
     return 0;
 }
 
-int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
-                    const struct store_meta *after)
+int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *identity,
+                    const struct store_meta *before, const struct store_meta *after,
+                    const struct lmdb_owed *owed_before, const struct lmdb_owed *owed)
 {
+    uint32_t had = format_of(owed_before);
+    uint32_t has = format_of(owed);
     char name[NAME_BYTES];
+    BUF_LOCAL(record);
     int err = 0;
 
+    if (had != has) {
+        err = write_identity(txn, identity, has);
+    }
+    if (err == 0 && has != LMDB_FORMAT_VERSION) {
+        buf_put_u64(&record, owed->digest);
+        buf_put_u32(&record, owed->first);
+        buf_put_u32(&record, owed->end);
+        if (has == LMDB_FORMAT_PIECES) {
+            buf_put_u64(&record, owed->pieces);
+        }
+        err = lmdb_meta_put(txn, LMDB_OWED, &record);
+    } else if (err == 0 && had != has) {
+        err = meta_delete(txn, LMDB_OWED);
+    }
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
         const struct store_local *local = after->locals[i];
         BUF_LOCAL(payload);
@@ -1035,32 +991,15 @@ static int load_state_row(void *data, const MDB_val *key, const MDB_val *value)
     return err;
 }
 
-/* Check that each slice exists and consists of rows. Their digest is checked once they are put in
- * place. */
-static int load_owed(const struct load *load)
-{
-    char name[NAME_BYTES];
-    struct reader reader;
-    struct store_row row;
-    int err = 0;
-
-    for (uint32_t i = load->owed.first; i < load->owed.end && err == 0; i++) {
-        err = lmdb_meta_get(&load->txn, slice_name(i, name), &reader);
-        while (err == 0 && store_rows_next(&reader, &row)) {
-        }
-        if (err == 0 && !reader_done(&reader)) {
-            err = malformed_row(&load->txn, name);
-        }
-    }
-    return err;
-}
-
 int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store_row_fn row_fn,
               void *data, struct store_error *ret_error)
 {
     struct store_loaded loaded = {0};
     struct load load = {
         .loaded = ret_loaded != NULL ? &loaded : NULL, .row_fn = row_fn, .data = data};
+    char name[NAME_BYTES];
+    struct reader reader;
+    struct store_row row;
     int err = lmdb_begin(env, MDB_RDONLY, &load.txn, ret_error);
 
     if (err != 0) {
@@ -1079,8 +1018,14 @@ int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store
         table.digest = load.owed.digest;
         err = store_meta_verify_digest(&table, load.digest, ret_error);
     }
-    if (err == 0) {
-        err = load_owed(&load);
+    /* Each slice exists and consists of rows. Their digest is checked once they are in place. */
+    for (uint32_t i = load.owed.first; i < load.owed.end && err == 0; i++) {
+        err = lmdb_meta_get(&load.txn, slice_name(i, name), &reader);
+        while (err == 0 && store_rows_next(&reader, &row)) {
+        }
+        if (err == 0 && !reader_done(&reader)) {
+            err = malformed_row(&load.txn, name);
+        }
     }
     lmdb_abort(&load.txn);
     buf_free(&load.pieces);

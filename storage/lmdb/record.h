@@ -159,9 +159,6 @@ int lmdb_entry_put(const struct lmdb_txn *txn, uint64_t index, const struct stor
 /* Delete an entry that is there. in_pieces: it may be. */
 int lmdb_entry_delete(const struct lmdb_txn *txn, uint64_t index, bool in_pieces) MUST_CHECK;
 
-/* Number of the table's leaf pages, without the overflow pages of large records. */
-size_t lmdb_table_leaves(const struct lmdb_txn *txn, enum lmdb_table table);
-
 /* Gets a record as it is in the table, unchecked. Return 0 to continue. */
 typedef int (*lmdb_record_fn)(void *data, const MDB_val *key, const MDB_val *value);
 
@@ -202,19 +199,15 @@ struct lmdb_owed {
 int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
                    struct store_meta *ret_meta, struct lmdb_owed *ret_owed) MUST_CHECK;
 
-/* Write the meta, and the local records that changed. */
-int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
-                    const struct store_meta *after) MUST_CHECK;
+/* Write the meta, with the local records and the record `owed` if they changed. */
+int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *identity,
+                    const struct store_meta *before, const struct store_meta *after,
+                    const struct lmdb_owed *owed_before, const struct lmdb_owed *owed) MUST_CHECK;
 
-/* Write the record `owed` if it changed. */
-int lmdb_owed_write(const struct lmdb_txn *txn, const struct store_identity *identity,
-                    const struct lmdb_owed *before, const struct lmdb_owed *now) MUST_CHECK;
-
-/* A slice: rows as in a stream (store_rows_next()). lmdb_slice_take() appends them to *rows and
- * deletes the record. */
+/* A slice: rows as in a stream (store_rows_next()). lmdb_slice_take() appends them to *rows
+ * (unless it is NULL) and deletes the record. */
 int lmdb_slice_put(const struct lmdb_txn *txn, uint32_t number, const struct buf *rows) MUST_CHECK;
 int lmdb_slice_take(const struct lmdb_txn *txn, uint32_t number, struct buf *rows) MUST_CHECK;
-int lmdb_slice_drop(const struct lmdb_txn *txn, uint32_t number) MUST_CHECK;
 
 /* Write the records of a new store, whose meta is as store_meta_init() makes it. */
 int lmdb_meta_write_new(const struct lmdb_txn *txn,

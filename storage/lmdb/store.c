@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -94,15 +95,6 @@ struct commit {
 };
 
 /* --- the log --- */
-
-static int put_entry(struct commit *commit, uint64_t index, const struct store_entry *entry)
-{
-    ASSERT(index >= commit->meta.first_index && index <= commit->meta.last_index);
-    if (commit->in_pieces && entry->len > LMDB_PIECE_BYTES && index > commit->owed.pieces) {
-        commit->owed.pieces = index;
-    }
-    return lmdb_entry_put(&commit->txn, index, entry, commit->in_pieces);
-}
 
 /* Delete the entries [from, to) of the log. */
 static int delete_entries(struct commit *commit, uint64_t from, uint64_t to)
@@ -256,34 +248,16 @@ static int row_place_order(const void *a, const void *b)
                : -1;
 }
 
-/* Record rows in slices, sorted by key, so that each slice changes few pages; rows of one key keep
- * their order. */
-static int owe_rows(struct commit *commit, const struct store_row **rows, uint32_t count)
-{
-    struct lmdb_owed *owed = &commit->owed;
-    BUF_LOCAL(slice);
-    int err = 0;
-
-    qsort(rows, count, sizeof(struct store_row *), row_place_order);
-    for (uint32_t i = 0; i < count && err == 0; i++) {
-        buf_put_str16(&slice, rows[i]->key, rows[i]->key_len);
-        buf_put_str32(&slice, rows[i]->value, rows[i]->value_len);
-        if ((i + 1) % commit->lmdb->slice_rows == 0 || i + 1 == count) {
-            err = lmdb_slice_put(&commit->txn, owed->end++, &slice);
-            slice.len = 0;
-        }
-    }
-    return err;
-}
-
 /* Are the operation's rows recorded in slices? If so, they count as owed from now on. */
 static bool owes_all(struct commit *commit, const struct store_op *op)
 {
     uint32_t slice_rows = commit->lmdb->slice_rows;
+    MDB_stat stat;
 
+    ASSERT(mdb_stat(commit->txn.txn, commit->lmdb->env.tables[LMDB_STATE], &stat) == 0);
     if (commit->in_pieces || op->row_count <= OWED_FROM_SLICES * slice_rows ||
         op->row_count > OWED_SLICES_MAX * slice_rows ||
-        lmdb_table_leaves(&commit->txn, LMDB_STATE) < commit->lmdb->owed_leaves) {
+        stat.ms_leaf_pages < commit->lmdb->owed_leaves) {
         return false;
     }
     for (uint32_t i = 0; i < op->row_count; i++) {
@@ -303,6 +277,7 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     bool all = owes_all(commit, op);
     uint64_t table;
     uint32_t count = 0;
+    BUF_LOCAL(slice);
     int err = 0;
 
     for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
@@ -326,9 +301,20 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
             err = change_row(commit, row, &owed->digest);
         }
     }
-    if (err == 0 && count > 0) {
-        err = owe_rows(commit, rows, count);
-    } else if (err == 0) {
+    /* Rows in slices are sorted by key, so that each slice changes few pages; rows of one key keep
+     * their order. */
+    if (count > 0) {
+        qsort(rows, count, sizeof(struct store_row *), row_place_order);
+    }
+    for (uint32_t i = 0; i < count && err == 0; i++) {
+        buf_put_str16(&slice, rows[i]->key, rows[i]->key_len);
+        buf_put_str32(&slice, rows[i]->value, rows[i]->value_len);
+        if ((i + 1) % commit->lmdb->slice_rows == 0 || i + 1 == count) {
+            err = lmdb_slice_put(&commit->txn, owed->end++, &slice);
+            slice.len = 0;
+        }
+    }
+    if (err == 0 && count == 0) {
         err = store_meta_verify_digest(&op->position, before->digest + owed->digest - table,
                                        commit->txn.error);
     }
@@ -346,7 +332,7 @@ static int commit_install(struct commit *commit, const struct store_op *op, uint
                                commit->txn.error);
 
     while (err == 0 && !nothing_owed(&commit->owed)) {
-        err = lmdb_slice_drop(&commit->txn, commit->owed.first++);
+        err = lmdb_slice_take(&commit->txn, commit->owed.first++, NULL);
     }
     commit->owed.digest = op->position.digest;
     if (err == 0 && commit->owed.pieces >= first) {
@@ -382,7 +368,14 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     case STORE_APPEND:
         err = delete_entries(commit, op->index, last_before + 1);
         for (uint32_t i = 0; i < op->entry_count && err == 0; i++) {
-            err = put_entry(commit, op->index + i, &op->entries[i]);
+            uint64_t index = op->index + i;
+
+            ASSERT(index >= commit->meta.first_index && index <= commit->meta.last_index);
+            if (commit->in_pieces && op->entries[i].len > LMDB_PIECE_BYTES &&
+                index > commit->owed.pieces) {
+                commit->owed.pieces = index;
+            }
+            err = lmdb_entry_put(&commit->txn, index, &op->entries[i], commit->in_pieces);
         }
         return err;
     case STORE_APPLY:
@@ -426,10 +419,9 @@ static int commit_list(struct commit *commit, const struct store_op_list *list, 
     if (commit->owed.pieces < commit->meta.first_index) {
         commit->owed.pieces = 0;
     }
-    if (err == 0) {
-        err = lmdb_owed_write(&commit->txn, &lmdb->identity, &lmdb->owed, &commit->owed);
-    }
-    return err != 0 ? err : lmdb_meta_write(&commit->txn, &lmdb->now, &commit->meta);
+    return err != 0 ? err
+                    : lmdb_meta_write(&commit->txn, &lmdb->identity, &lmdb->now, &commit->meta,
+                                      &lmdb->owed, &commit->owed);
 }
 
 /* Carry out the list, put owed slices in place, and set lmdb->now to the resulting meta. in_pieces:
@@ -754,72 +746,12 @@ static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_er
 
 /* --- opening it --- */
 
-/* Take the lock, make the store if there is none, and have it checked. */
-static int check_locked(struct store_lmdb *lmdb, struct lmdb_checker *checker, bool *ret_made,
-                        struct store_error *ret_error)
-{
-    int err = 0;
-
-    if (lmdb->use == STORE_LMDB_LOOK && !lmdb_dir_has(&lmdb->dir, LMDB_DB)) {
-        err = store_error_set(ret_error, ERR_NOT_FOUND, "there is no store in %.100s",
-                              lmdb->dir.path); /* neither a store nor a lock must be made */
-    }
-    if (err == 0) {
-        err =
-            lmdb_dir_lock(&lmdb->dir, lmdb->loose_mode || lmdb->use == STORE_LMDB_LOOK, ret_error);
-    }
-    if (err == 0) {
-        err = make_or_find(lmdb, ret_made, ret_error);
-    }
-    if (err != 0) {
-        (void)lmdb_checker_end(checker);
-        return err;
-    }
-    return lmdb_checker_run(checker, lmdb->dir.path, ret_error);
-}
-
-static int check_identity(const struct store_lmdb *lmdb, const struct store_identity *wanted,
-                          struct store_error *ret_error)
-{
-    const struct store_identity *found = &lmdb->identity;
-
-    if (lmdb->use == STORE_LMDB_LOOK) {
-        return 0;
-    }
-    if (found->node_id == wanted->node_id && strcmp(found->cluster_id, wanted->cluster_id) == 0) {
-        return 0;
-    }
-    return store_error_set(
-        ret_error, ERR_WRONG_NODE,
-        "%.100s belongs to node %" PRIu64 " of cluster %s, not to node %" PRIu64 " of cluster %s",
-        lmdb->dir.path, found->node_id, found->cluster_id, wanted->node_id, wanted->cluster_id);
-}
-
-/* The marker must name this store; a lost marker is written again. */
-static int check_marker(const struct store_lmdb *lmdb, struct store_error *ret_error)
-{
-    uint64_t store_id;
-    int err = lmdb_marker_read(&lmdb->dir, &store_id, ret_error);
-
-    if (err == ERR_NOT_FOUND) {
-        return lmdb_marker_write(&lmdb->dir, lmdb->identity.store_id, ret_error);
-    }
-    if (err != 0) {
-        return err;
-    }
-    if (store_id != lmdb->identity.store_id) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "%.100s/db is store %016" PRIx64 ", but the marker `made` beside it "
-                               "names store %016" PRIx64,
-                               lmdb->dir.path, lmdb->identity.store_id, store_id);
-    }
-    return 0;
-}
-
 static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wanted,
                         struct store_error *ret_error)
 {
     LMDB_PATH(path, lmdb->dir.path, LMDB_DB);
+    const struct store_identity *found = &lmdb->identity;
+    uint64_t store_id = 0;
     struct lmdb_txn txn;
     int err = lmdb_env_open(&lmdb->env, path, store_map_bytes(lmdb), 0, ret_error);
 
@@ -831,11 +763,25 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
         err = lmdb_meta_read(&txn, &lmdb->identity, &lmdb->now, &lmdb->owed);
         lmdb_abort(&txn);
     }
-    if (err == 0) {
-        err = check_identity(lmdb, wanted, ret_error);
+    if (err == 0 && lmdb->use != STORE_LMDB_LOOK &&
+        (found->node_id != wanted->node_id || strcmp(found->cluster_id, wanted->cluster_id) != 0)) {
+        err = store_error_set(ret_error, ERR_WRONG_NODE,
+                              "%.100s belongs to node %" PRIu64
+                              " of cluster %s, not to node %" PRIu64 " of cluster %s",
+                              lmdb->dir.path, found->node_id, found->cluster_id, wanted->node_id,
+                              wanted->cluster_id);
     }
+    /* The marker must name this store; a lost marker is written again. */
     if (err == 0) {
-        err = check_marker(lmdb, ret_error);
+        err = lmdb_marker_read(&lmdb->dir, &store_id, ret_error);
+        if (err == 0 && store_id != found->store_id) {
+            err = store_error_set(ret_error, ERR_CORRUPT,
+                                  "%.100s/db is store %016" PRIx64
+                                  ", but the marker `made` beside it names store %016" PRIx64,
+                                  lmdb->dir.path, found->store_id, store_id);
+        } else if (err == ERR_NOT_FOUND) {
+            err = lmdb_marker_write(&lmdb->dir, found->store_id, ret_error);
+        }
     }
     if (err == 0) {
         err = settle_all(lmdb, ret_error);
@@ -857,7 +803,10 @@ static void lmdb_op_close(struct store *store)
     }
     ASSERT(lmdb->view_count == 0);
     lmdb_env_close(&lmdb->env);
-    lmdb_dir_release(&lmdb->dir);
+    if (lmdb->dir.lock_fd >= 0) {
+        (void)close(lmdb->dir.lock_fd);
+    }
+    free(lmdb->dir.path);
     store_meta_release(&lmdb->now);
     g_hash_table_destroy(lmdb->owed_keys);
     free(lmdb);
@@ -869,6 +818,7 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     struct store_lmdb *lmdb = MUST_HAVE(calloc(1, sizeof *lmdb));
     struct lmdb_checker checker;
     bool made = false;
+    bool is_forked;
     int err;
 
     ASSERT(config->map_bytes >= (1 << 20));
@@ -879,7 +829,7 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     ASSERT((config->first != NULL) == (config->use == STORE_LMDB_FRESH));
     lmdb->use = config->use;
     lmdb->first = config->first;
-    lmdb_dir_init(&lmdb->dir, config->dir);
+    lmdb->dir = (struct lmdb_dir){.path = MUST_HAVE(strdup(config->dir)), .lock_fd = -1};
     lmdb->map_bytes = config->map_bytes;
     lmdb->map_by_disk = config->map_by_disk;
     lmdb->identity = config->identity;
@@ -889,8 +839,22 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     lmdb->idle_slices = 1;
 
     err = lmdb_checker_start(&checker, lmdb->dir.path, ret_error);
+    is_forked = err == 0;
+    if (err == 0 && lmdb->use == STORE_LMDB_LOOK && !lmdb_dir_has(&lmdb->dir, LMDB_DB)) {
+        err = store_error_set(ret_error, ERR_NOT_FOUND, "there is no store in %.100s",
+                              lmdb->dir.path); /* neither a store nor a lock must be made */
+    }
     if (err == 0) {
-        err = check_locked(lmdb, &checker, &made, ret_error);
+        err =
+            lmdb_dir_lock(&lmdb->dir, lmdb->loose_mode || lmdb->use == STORE_LMDB_LOOK, ret_error);
+    }
+    if (err == 0) {
+        err = make_or_find(lmdb, &made, ret_error);
+    }
+    if (err == 0) {
+        err = lmdb_checker_run(&checker, lmdb->dir.path, ret_error);
+    } else if (is_forked) {
+        (void)lmdb_checker_end(&checker);
     }
     if (err == 0) {
         err = open_checked(lmdb, &config->identity, ret_error);

@@ -211,7 +211,7 @@ static void set_up(void)
     atomic_init(&at.woken[1], 0);
     at.table = id_table_new(0);
     timers_init(&at.timers);
-    at.allocator = allocator_new(&config, at.table, &at.clock, &at.timers, &at.proposer);
+    at.allocator = allocator_new(&config, at.table, NULL, &at.clock, &at.timers, &at.proposer);
     allocator_set_waker(at.allocator, &at.waker);
     at.tag = allocator_open(at.allocator, &row);
     if (bound()->held > 0) {

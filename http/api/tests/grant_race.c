@@ -296,8 +296,8 @@ void grant_race_start(struct grant_race *race, unsigned loops)
     race->proposer.propose = propose;
     prng_seed(&race->prng, 5);
     timers_init(&race->timers);
-    race->allocator = allocator_new(&config, race->backend.table, &race->fake.clock, &race->timers,
-                                    &race->proposer);
+    race->allocator = allocator_new(&config, race->backend.table, NULL, &race->fake.clock,
+                                    &race->timers, &race->proposer);
     ASSERT(sem_init(&race->done, 0, 0) == 0);
     ASSERT(uv_loop_init(&race->uv) == 0);
     ASSERT(uv_async_init(&race->uv, &race->want_async, want_cb) == 0);

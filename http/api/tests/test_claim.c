@@ -172,8 +172,8 @@ static void test_order_by_tag(void **state)
     struct waiters waiters = {0};
 
     (void)state;
-    assert_null(waiters_first(&waiters, a));
-    assert_null(waiters_first(&waiters, NULL));
+    assert_null(waiters_find(&waiters, a, NULL, 0));
+    assert_null(waiters_find(&waiters, NULL, NULL, 0));
     assert_int_equal(waiters_add(&waiters, &w[0], a, 3), 0);
     assert_int_equal(waiters_add(&waiters, &w[1], b, 5), 0);
     assert_int_equal(waiters_add(&waiters, &w[4], NULL, 9), 0);
@@ -182,26 +182,26 @@ static void test_order_by_tag(void **state)
     assert_int_equal(waiters_add(&waiters, &w[5], NULL, 1), 0);
     assert_int_equal(atomic_load(&a->demand), 8);
     assert_int_equal(atomic_load(&b->demand), 5);
-    assert_ptr_equal(waiters_first(&waiters, a), &w[0]);
-    assert_ptr_equal(waiters_after(&w[0]), &w[2]);
-    assert_ptr_equal(waiters_after(&w[2]), &w[3]);
-    assert_null(waiters_after(&w[3]));
-    assert_null(waiters_after(&w[1]));
+    assert_ptr_equal(waiters_find(&waiters, a, NULL, 0), &w[0]);
+    assert_ptr_equal(waiters_find(&waiters, a, NULL, w[0].seq + 1), &w[2]);
+    assert_ptr_equal(waiters_find(&waiters, a, NULL, w[2].seq + 1), &w[3]);
+    assert_null(waiters_find(&waiters, a, NULL, w[3].seq + 1));
+    assert_null(waiters_find(&waiters, b, NULL, w[1].seq + 1));
     /* Those that wait for the clock are no tag's. */
-    assert_ptr_equal(waiters_first(&waiters, NULL), &w[4]);
-    assert_ptr_equal(waiters_after(&w[4]), &w[5]);
-    assert_null(waiters_after(&w[5]));
+    assert_ptr_equal(waiters_find(&waiters, NULL, NULL, 0), &w[4]);
+    assert_ptr_equal(waiters_find(&waiters, NULL, NULL, w[4].seq + 1), &w[5]);
+    assert_null(waiters_find(&waiters, NULL, NULL, w[5].seq + 1));
     waiters_remove(&waiters, &w[4]);
-    assert_ptr_equal(waiters_first(&waiters, NULL), &w[5]);
+    assert_ptr_equal(waiters_find(&waiters, NULL, NULL, 0), &w[5]);
     waiters_remove(&waiters, &w[5]);
-    assert_null(waiters_first(&waiters, NULL));
+    assert_null(waiters_find(&waiters, NULL, NULL, 0));
     waiters_remove(&waiters, &w[1]);
     assert_int_equal(atomic_load(&b->demand), 0);
     waiters_set_demand(&w[2], 1);
     assert_int_equal(atomic_load(&a->demand), 5);
     waiters_remove(&waiters, &w[2]);
     assert_int_equal(atomic_load(&a->demand), 4);
-    assert_ptr_equal(waiters_after(&w[0]), &w[3]);
+    assert_ptr_equal(waiters_find(&waiters, a, NULL, w[0].seq + 1), &w[3]);
     waiters_remove(&waiters, &w[3]);
     waiters_remove(&waiters, &w[0]);
     assert_int_equal(waiters.count, 0);
@@ -219,7 +219,7 @@ static void test_order_by_clock(void **state)
     struct waiters waiters = {0};
 
     (void)state;
-    assert_null(waiters_of_clock(&waiters, NULL, true));
+    assert_null(waiters_find(&waiters, NULL, NULL, UINT64_MAX));
     w[0].clock = &clocks[1];
     w[1].clock = &clocks[0];
     w[2].clock = &clocks[1];
@@ -227,17 +227,17 @@ static void test_order_by_clock(void **state)
         assert_int_equal(waiters_add(&waiters, &w[i], NULL, 1), 0);
     }
     assert_int_equal(waiters_add(&waiters, &w[5], tag, 1), 0);
-    assert_ptr_equal(waiters_of_clock(&waiters, NULL, false), &w[3]);
-    assert_ptr_equal(waiters_of_clock(&waiters, &clocks[0], false), &w[1]);
-    assert_ptr_equal(waiters_of_clock(&waiters, &clocks[1], false), &w[0]);
-    assert_ptr_equal(waiters_of_clock(&waiters, NULL, true), &w[1]);
-    assert_ptr_equal(waiters_of_clock(&waiters, &clocks[0], true), &w[0]);
-    assert_null(waiters_of_clock(&waiters, &clocks[1], true)); /* the tag's is none */
+    assert_ptr_equal(waiters_find(&waiters, NULL, NULL, 0), &w[3]);
+    assert_ptr_equal(waiters_find(&waiters, NULL, &clocks[0], 0), &w[1]);
+    assert_ptr_equal(waiters_find(&waiters, NULL, &clocks[1], 0), &w[0]);
+    assert_ptr_equal(waiters_find(&waiters, NULL, NULL, UINT64_MAX), &w[1]);
+    assert_ptr_equal(waiters_find(&waiters, NULL, &clocks[0], UINT64_MAX), &w[0]);
+    assert_null(waiters_find(&waiters, NULL, &clocks[1], UINT64_MAX)); /* the tag's is none */
     waiters_remove(&waiters, &w[0]);
-    assert_ptr_equal(waiters_of_clock(&waiters, &clocks[1], false), &w[2]);
+    assert_ptr_equal(waiters_find(&waiters, NULL, &clocks[1], 0), &w[2]);
     waiters_remove(&waiters, &w[1]);
-    assert_null(waiters_of_clock(&waiters, &clocks[0], false));
-    assert_ptr_equal(waiters_of_clock(&waiters, NULL, true), &w[2]);
+    assert_ptr_equal(waiters_find(&waiters, NULL, &clocks[0], 0), &w[2]); /* that has none */
+    assert_ptr_equal(waiters_find(&waiters, NULL, NULL, UINT64_MAX), &w[2]);
     for (size_t i = 2; i < 6; i++) {
         waiters_remove(&waiters, &w[i]);
     }

@@ -38,7 +38,7 @@ static int setup(void **state)
     ASSERT(bench != NULL);
     grant_race_start(&bench->race, LOOPS);
     for (unsigned i = 0; i < CLIENTS; i++) {
-        bench->clients[i] = client_open(http_server_port(bench->race.server));
+        bench->clients[i] = client_open(http_server_port(bench->race.server, ACCEPT_HTTP));
     }
     prng_seed(&bench->prng, 1);
     *state = bench;

@@ -24,7 +24,7 @@ static enum web_verdict check(const struct web_rules *by, const char *line, cons
     enum web_verdict verdict;
 
     buf_printf(&text, "%s HTTP/1.1\r\n%s\r\n", line, headers);
-    parser_init(&parser);
+    parser = (struct parser){0};
     assert_int_equal(parser_head(&parser, (char *)text.data, text.len), PARSER_DONE);
     request.head = &parser.head;
     request.bytes = (char *)text.data;

@@ -137,9 +137,9 @@ static enum parser_event header_done(struct parser *parser, const char *data)
     } else if (equals(name, parser->name_len, "expect")) {
         parser->head.expect_continue = equals(value, len, "100-continue");
     } else if (equals(name, parser->name_len, "idempotency-key")) {
-        parser->head.key.count++;
-        parser->head.key.at = (uint32_t)(value - data);
-        parser->head.key.len = (uint32_t)len;
+        reference_field(&parser->head.key, data, value, len);
+    } else if (equals(name, parser->name_len, "traceparent")) {
+        reference_field(&parser->head.traceparent, data, value, len);
     }
     return PARSER_MORE;
 }

@@ -3,8 +3,7 @@
  *
  * Targets split, percent encoding undone, query options.
  *
- * Headers are found as the scanner would read them; what Accept and traceparent say, and what does
- * not follow their rules.
+ * What Accept and traceparent say, and what does not follow their rules.
  *
  * Thread: one.
  */
@@ -238,37 +237,6 @@ static void test_others_are_ignored(void **state)
 
 /* --- header --- */
 
-static void expect(const char *head, const char *value, size_t count)
-{
-    size_t len = 0;
-    size_t found_count;
-    const char *found = header_find(head, strlen(head), "accept", &len, &found_count);
-
-    assert_int_equal(found_count, count);
-    assert_int_equal(found == NULL, value == NULL);
-    if (value != NULL) {
-        assert_int_equal(len, strlen(value));
-        assert_memory_equal(found, value, len);
-    }
-}
-
-static void test_headers_are_found(void **state)
-{
-    (void)state;
-    expect("GET / HTTP/1.1\r\nHost: a\r\nAccept: x/y\r\n\r\n", "x/y", 1);
-    expect("GET / HTTP/1.1\r\naCCEPT:x/y \t \r\nHost: a\r\n\r\n", "x/y", 1);
-    expect("GET / HTTP/1.1\r\nAccept:\r\n\r\n", "", 1);
-    expect("GET / HTTP/1.1\r\nAccept: a\r\nAccept: b\r\n\r\n", "a", 2);
-    expect("GET / HTTP/1.1\nAccept: bare\n\n", "bare", 1);
-    expect("GET / HTTP/1.1\r\nHost: a\r\n\r\n", NULL, 0);
-    expect("GET / HTTP/1.1\r\nX-Accept: a\r\nAccept-Encoding: b\r\n\r\n", NULL, 0);
-    expect("GET /Accept:%20a HTTP/1.1\r\nHost: Accept: a\r\n\r\n", NULL, 0);
-    expect("Accept: a\r\n\r\n", NULL, 0); /* the request line is none */
-    expect("", NULL, 0);
-    expect("GET / HTTP/1.1\r\nAccept", NULL, 0);
-    expect("GET / HTTP/1.1\r\nAccept:", "", 1);
-}
-
 static bool wants(const char *accept)
 {
     return header_wants_openmetrics(accept, strlen(accept));
@@ -360,7 +328,6 @@ int main(void)
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_plain_options_stand_in_the_query),
         cmocka_unit_test(test_others_are_ignored),
-        cmocka_unit_test(test_headers_are_found),
         cmocka_unit_test(test_openmetrics_is_chosen_by_who_asks_for_it),
         cmocka_unit_test(test_weights_that_are_none),
         cmocka_unit_test(test_a_trace_is_taken),

@@ -93,7 +93,7 @@ static bool take(struct stream *stream)
         stream->outcome->body_len = stream->body_len;
         memcpy(stream->outcome->body, stream->body, stream->body_len);
         stream->body_len = 0;
-        parser_init(&stream->parser);
+        stream->parser = (struct parser){0};
     }
 }
 
@@ -107,7 +107,7 @@ static void run(const char *text, size_t len, const size_t *cuts, size_t cut_cou
 
     assert_non_null(stream.input);
     memset(ret, 0, sizeof *ret);
-    parser_init(&stream.parser);
+    stream.parser = (struct parser){0};
     for (size_t piece = 0; going && piece <= cut_count; piece++) {
         size_t upto = piece < cut_count ? cuts[piece] : len;
 
@@ -480,15 +480,38 @@ static void test_expect(void **state)
     static const char other[] = POST_LINE "Expect: 200-ok\r\nContent-Length: 1\r\n\r\n";
 
     (void)state;
-    parser_init(&parser);
+    parser = (struct parser){0};
     assert_int_equal(parser_head(&parser, with_body, sizeof(with_body) - 1), PARSER_DONE);
     assert_true(parser.head.expect_continue);
-    parser_init(&parser);
+    parser = (struct parser){0};
     assert_int_equal(parser_head(&parser, without, sizeof(without) - 1), PARSER_DONE);
     assert_false(parser.head.expect_continue);
-    parser_init(&parser);
+    parser = (struct parser){0};
     assert_int_equal(parser_head(&parser, other, sizeof(other) - 1), PARSER_DONE);
     assert_false(parser.head.expect_continue);
+}
+
+static void expect_trace(const char *head, const char *value, uint32_t count)
+{
+    struct parser parser = {0};
+    const struct parser_field *field = &parser.head.traceparent;
+
+    assert_int_equal(parser_head(&parser, head, strlen(head)), PARSER_DONE);
+    assert_int_equal(field->count, count);
+    assert_int_equal(field->len, strlen(value));
+    assert_memory_equal(head + field->at, value, field->len);
+}
+
+static void test_fields_are_kept(void **state)
+{
+    (void)state;
+    expect_trace(GET_LINE HOST "Traceparent: x/y\r\n\r\n", "x/y", 1);
+    expect_trace(GET_LINE "tRACEPARENT:x/y \t \r\n" HOST "\r\n", "x/y", 1);
+    expect_trace(GET_LINE HOST "Traceparent:\r\n\r\n", "", 1);
+    expect_trace(GET_LINE HOST "Traceparent: a\r\nTraceparent: b\r\n\r\n", "b", 2);
+    expect_trace(GET_LINE HOST "\r\n", "", 0);
+    expect_trace(GET_LINE HOST "X-Traceparent: a\r\nTraceparent-X: b\r\n\r\n", "", 0);
+    expect_trace("GET /Traceparent:%20a HTTP/1.1\r\n" HOST "\r\n", "", 0);
 }
 
 int main(void)
@@ -501,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_header_count),
         cmocka_unit_test(test_expect),
+        cmocka_unit_test(test_fields_are_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

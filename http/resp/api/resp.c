@@ -112,21 +112,18 @@ static int reply_ok(struct conn *conn)
     return 200;
 }
 
-static int handle_echo(struct conn *conn)
-{
-    size_t len;
-    const char *text = caller_word(conn, 1, &len);
-
-    reply_bulk(reply_begin(conn), text, len);
-    return 200;
-}
-
+/* PING, which may have a message, and ECHO. */
 static int handle_ping(struct conn *conn)
 {
+    size_t len;
+    const char *text;
+
     if (resp_caller(conn)->words.count == 2) {
-        return handle_echo(conn);
+        text = caller_word(conn, 1, &len);
+        reply_bulk(reply_begin(conn), text, len);
+    } else {
+        reply_simple(reply_begin(conn), "PONG");
     }
-    reply_simple(reply_begin(conn), "PONG");
     return 200;
 }
 
@@ -458,44 +455,38 @@ static int handle_at(struct conn *conn)
     return 200;
 }
 
-/* The figures that `redis-cli --stat` shows. */
-static void put_activity(struct buf *text, const struct api *api)
-{
-    uint64_t conns = 0;
-    uint64_t begun = 0;
-    uint64_t replies = 0;
-    struct process_figures process;
-
-    for (unsigned i = 0; i < api->loop_count; i++) {
-        const struct conn_counts *counts = &api->loops[i]->conns->counts;
-
-        conns += atomic_load_explicit(&counts->resp_conns, memory_order_relaxed);
-        begun += atomic_load_explicit(&counts->resp_begun, memory_order_relaxed);
-        for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
-            replies += id_count_of(&counts->resp_replies[k]);
-        }
-    }
-    process_look(&process);
-    buf_printf(text,
-               "\r\n# Clients\r\nconnected_clients:%llu\r\nblocked_clients:0\r\n"
-               "\r\n# Memory\r\nused_memory:%llu\r\n"
-               "\r\n# Stats\r\ntotal_connections_received:%llu\r\n"
-               "total_commands_processed:%llu\r\n",
-               ull(conns), ull(process.resident_bytes), ull(begun), ull(replies));
-}
-
 static int handle_info(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
-    const struct id_health *health = loop->backend->health;
+    const struct api *api = loop->api;
+    struct process_figures process;
+    uint64_t conns = 0;
+    uint64_t begun = 0;
+    uint64_t replies = 0;
     BUF_LOCAL(text);
 
     buf_printf(&text, "# Server\r\nserver_name:leafd\r\nredis_version:7.0.0\r\n"
                       "redis_mode:standalone\r\n");
     if (gate_may(conn, ROLE_HEALTH)) {
-        buf_printf(&text, "leafd_version:%s\r\nleader_known:%d\r\n", loop->api->build->version,
-                   atomic_load(&health->leader_known) ? 1 : 0);
-        put_activity(&text, loop->api);
+        buf_printf(&text, "leafd_version:%s\r\nleader_known:%d\r\n", api->build->version,
+                   atomic_load(&loop->backend->health->leader_known) ? 1 : 0);
+        for (unsigned i = 0; i < api->loop_count; i++) {
+            const struct conn_counts *counts = &api->loops[i]->conns->counts;
+
+            conns += atomic_load_explicit(&counts->resp_conns, memory_order_relaxed);
+            begun += atomic_load_explicit(&counts->resp_begun, memory_order_relaxed);
+            for (unsigned k = 0; k < LATENCY_STATUSES; k++) {
+                replies += id_count_of(&counts->resp_replies[k]);
+            }
+        }
+        process_look(&process);
+        /* The figures that `redis-cli --stat` shows. */
+        buf_printf(&text,
+                   "\r\n# Clients\r\nconnected_clients:%llu\r\nblocked_clients:0\r\n"
+                   "\r\n# Memory\r\nused_memory:%llu\r\n"
+                   "\r\n# Stats\r\ntotal_connections_received:%llu\r\n"
+                   "total_commands_processed:%llu\r\n",
+                   ull(conns), ull(process.resident_bytes), ull(begun), ull(replies));
     }
     buf_printf(&text, "\r\n# Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:master\r\n"
                       "connected_slaves:0\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n");
@@ -517,16 +508,16 @@ static uint64_t put_resp_ids(struct conn *conn, const struct id_text *text,
     uint32_t by = increment_of(range->increment);
     char id[ID_TEXT_BYTES_MAX];
 
-    if (id_text_is_number(text)) {
-        reply_ids(out, range->first, range->count, by);
-        return range->count;
-    }
+    buf_reserve(out, (size_t)range->count * REPLY_ID_BYTES_MAX);
     for (uint32_t i = 0; i < range->count; i++) {
-        if (text->layout != NULL) {
+        if (text->kind == ID_TEXT_NUMBER) {
+            reply_integer(out, range->first + (uint64_t)i * by);
+        } else if (text->kind == ID_TEXT_LAYOUT) {
             reply_integer(out, named_layout_id(text->layout, range->first + i));
         } else {
-            reply_bulk(out, id,
-                       id_text_put(api_loop(conn), text, range->first + (uint64_t)i * by, id));
+            reply_bulk(
+                out, id,
+                id_text_put(api_loop(conn), text, range->first + (uint64_t)i * by, true, id));
         }
     }
     return range->count;
@@ -535,7 +526,8 @@ static uint64_t put_resp_ids(struct conn *conn, const struct id_text *text,
 /* The number of ids made at once. */
 static uint32_t ids_per_part(const struct id_text *text)
 {
-    return id_text_is_number(text) || text->layout != NULL ? IDS_PER_PART : id_text_lines(text);
+    return text->kind == ID_TEXT_NUMBER || text->kind == ID_TEXT_LAYOUT ? IDS_PER_PART
+                                                                        : id_text_lines(text);
 }
 
 /* One id, or the last of some. */
@@ -546,7 +538,7 @@ HOT static int answer_last(struct conn *conn, const struct id_claim *claim)
     struct buf *out = reply_begin(conn);
 
     ASSERT(claim->range_count == 1);
-    if (id_text_is_number(&claim->text)) {
+    if (claim->text.kind == ID_TEXT_NUMBER) {
         reply_integer(out, id);
     } else {
         (void)put_resp_ids(conn, &claim->text, &(struct segment_range){id, 1, 0}, out);
@@ -757,7 +749,7 @@ static const struct resp_method methods[] = {
      .summary = "1: the tag is made. 0: it is there, and not changed."},
     {METHOD("PING", ROLE_NONE, TRAFFIC_RESP, handle_ping), WORDS(1, 2), .usage = "PING [message]",
      .summary = "PONG, or the message."},
-    {METHOD("ECHO", ROLE_NONE, TRAFFIC_RESP, handle_echo), WORDS(2, 2), .usage = "ECHO message",
+    {METHOD("ECHO", ROLE_NONE, TRAFFIC_RESP, handle_ping), WORDS(2, 2), .usage = "ECHO message",
      .summary = "The message."},
     {METHOD("HELLO", ROLE_NONE, TRAFFIC_RESP, handle_hello), ANY_WORDS(1),
      .usage = "HELLO [2|3 [AUTH user token] [SETNAME name]]",
@@ -807,25 +799,6 @@ static void put_method_name(struct buf *out, const struct resp_method *method)
     reply_bulk(out, name, len);
 }
 
-/* Name, arity, flags, and the places of its keys, as in Redis. */
-static void put_info(struct buf *out, const struct resp_method *method)
-{
-    bool has_tag = method->route.names_tag;
-
-    reply_array(out, 6);
-    put_method_name(out, method);
-    if (method->words_min == method->words_max) {
-        reply_integer(out, method->words_min);
-    } else {
-        buf_printf(out, ":-%u\r\n", method->words_min);
-    }
-    reply_array(out, 1);
-    reply_simple(out, method->route.role == ROLE_IDS ? "write" : "readonly");
-    for (unsigned i = 0; i < 3; i++) { /* the first, the last, and how far apart */
-        reply_integer(out, has_tag ? 1 : 0);
-    }
-}
-
 /* Describe all methods, or those named from the third word on. */
 static int put_methods(struct conn *conn, bool docs)
 {
@@ -846,7 +819,19 @@ static int put_methods(struct conn *conn, bool docs)
             reply_pair(&list, "summary", method->summary);
             reply_pair(&list, "group", "leafd");
         } else if (method != NULL) {
-            put_info(&list, method);
+            /* Name, arity, flags, and the places of its keys, as in Redis. */
+            reply_array(&list, 6);
+            put_method_name(&list, method);
+            if (method->words_min == method->words_max) {
+                reply_integer(&list, method->words_min);
+            } else {
+                buf_printf(&list, ":-%u\r\n", method->words_min);
+            }
+            reply_array(&list, 1);
+            reply_simple(&list, method->route.role == ROLE_IDS ? "write" : "readonly");
+            for (unsigned k = 0; k < 3; k++) { /* the first, the last, and how far apart */
+                reply_integer(&list, method->route.names_tag ? 1 : 0);
+            }
         } else if (!docs) {
             reply_nil(&list, caller->version);
         }
@@ -947,8 +932,7 @@ static void resp_put_error(struct conn *conn, struct buf *out, const struct answ
 
 static int resp_refuse(struct conn *conn);
 
-/* The request is complete: find its method, and whether it is allowed. */
-HOT static void resp_admit(struct conn *conn)
+HOT static bool resp_step(struct conn *conn)
 {
     /* For unknown methods, or wrong words. */
     static const struct route refused = {.path = "",
@@ -957,30 +941,9 @@ HOT static void resp_admit(struct conn *conn)
                                          .takes_options = true,
                                          .handle = resp_refuse};
     struct resp_caller *caller = resp_caller(conn);
-    struct request *request = &conn->request;
     const struct words *words = &caller->words;
-    const struct resp_method *method =
-        resp_method_find(conn_at(conn, words->word[0].at), words->word[0].len);
-
-    caller->method = method;
-    request->route = &refused;
-    request->traffic = TRAFFIC_RESP;
-    if (method == NULL || words->count < method->words_min || words->count > method->words_max) {
-        gate_admit(conn, &refused);
-        return;
-    }
-    request->route = &method->route;
-    request->traffic = method->route.traffic;
-    if (method->route.names_tag) {
-        request->name_at = words->word[1].at;
-        request->name_len = words->word[1].len;
-    }
-    gate_admit(conn, &method->route);
-}
-
-HOT static bool resp_step(struct conn *conn)
-{
-    struct resp_caller *caller = resp_caller(conn);
+    struct request *request = &conn->request;
+    const struct resp_method *method;
     struct parser_head *head = &conn->parser.head;
     struct wire *wire = &conn->wire;
     struct parser_reject reject;
@@ -995,7 +958,7 @@ HOT static bool resp_step(struct conn *conn)
     }
     if (result == WORDS_REJECT) {
         if (conn_at(conn, 0)[0] == '\0') { /* after empty lines: a proxy's binary header */
-            conn_is_proxied(conn);
+            conn_reject_proxy(conn, false);
         } else {
             conn_reject(conn, &reject);
         }
@@ -1010,7 +973,19 @@ HOT static bool resp_step(struct conn *conn)
     }
     ASSERT(result == WORDS_DONE);
     head->key = (struct parser_field){0};
-    resp_admit(conn);
+    method = resp_method_find(conn_at(conn, words->word[0].at), words->word[0].len);
+    caller->method = method;
+    request->route = &refused;
+    request->traffic = TRAFFIC_RESP;
+    if (method != NULL && words->count >= method->words_min && words->count <= method->words_max) {
+        request->route = &method->route;
+        request->traffic = method->route.traffic;
+        if (method->route.names_tag) {
+            request->name_at = words->word[1].at;
+            request->name_len = words->word[1].len;
+        }
+    }
+    gate_admit(conn, request->route);
     conn_keep_head(conn);
     conn_serve(conn);
     return true;
@@ -1018,7 +993,7 @@ HOT static bool resp_step(struct conn *conn)
 
 /* Other requests of programs that took ids from Redis, and their replacements. */
 static const struct advice {
-    const char *methods[10];
+    const char *methods[10]; /* NULL: the end */
     const char *text;
 } advices[] = {
     {{"SET", "SETNX", "SETEX", "PSETEX", "GETSET", "MSET", "MSETNX", "APPEND"},
@@ -1036,20 +1011,6 @@ static const struct advice {
     {{"CLUSTER", "SENTINEL", "READONLY"}, "any node serves any tag, name one or several"},
 };
 
-static const char *advice_for(struct conn *conn)
-{
-    for (size_t i = 0; i < COUNT_OF(advices); i++) {
-        const struct advice *advice = &advices[i];
-
-        for (size_t k = 0; k < COUNT_OF(advice->methods) && advice->methods[k] != NULL; k++) {
-            if (caller_word_is(conn, 0, advice->methods[k])) {
-                return advice->text;
-            }
-        }
-    }
-    return NULL;
-}
-
 /* Answer that there is no such method, or that it takes other words. */
 COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
 {
@@ -1057,15 +1018,23 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
     char names[NAMES_BYTES];
     size_t len;
     const char *word = caller_word(conn, 0, &len);
-    const char *advice = advice_for(conn);
+    const char *advice = NULL;
     size_t at = 0;
 
+    for (size_t i = 0; i < COUNT_OF(advices) && advice == NULL; i++) {
+        const char *const *named = advices[i].methods;
+
+        while (*named != NULL && !caller_word_is(conn, 0, *named)) {
+            named++;
+        }
+        advice = *named != NULL ? advices[i].text : NULL;
+    }
     if (method != NULL) {
         return reply_error(conn, 400, "bad_request", "wrong number of words: %s%s%s", method->usage,
                            advice != NULL ? "; " : "", advice != NULL ? advice : "");
     }
     if (is_proxy_header(conn_at(conn, 0), wire_len(&conn->wire))) {
-        conn_is_proxied(conn);
+        conn_reject_proxy(conn, false);
         return ANSWERED;
     }
     if (conn_at(conn, 0)[0] != '*' && advice == NULL) {

@@ -66,45 +66,38 @@ HOT static enum words_result read_length(struct scan *scan, char sign, uint64_t 
     return WORDS_DONE;
 }
 
-/* A bulk string. */
-HOT static enum words_result read_bulk(struct scan *scan)
-{
-    static const char too_long[] = "the request is too long (limit in bytes)";
-    struct words *words = scan->words;
-    const char *data = scan->data;
-    enum words_result result;
-    uint32_t len = 0;
-    size_t end;
-
-    result = read_length(scan, '$', LIMIT_RESP_BYTES, too_long, &len);
-    if (result != WORDS_DONE) {
-        return result;
-    }
-    end = scan->at + len;
-    if (end + 2 > LIMIT_RESP_BYTES) {
-        return refuse_words(scan, too_long, LIMIT_RESP_BYTES);
-    }
-    if ((end < scan->len && data[end] != '\r') || (end + 1 < scan->len && data[end + 1] != '\n')) {
-        return refuse_words(scan, "a bulk string does not end in CR LF", 0);
-    }
-    if (end + 2 > scan->len) {
-        return WORDS_MORE;
-    }
-    words->word[words->count++] = (struct word){(uint16_t)scan->at, (uint16_t)len};
-    scan->at = end + 2;
-    return WORDS_DONE;
-}
-
 HOT static enum words_result read_array(struct scan *scan)
 {
+    static const char too_long[] = "the request is too long (limit in bytes)";
+    const char *data = scan->data;
+    struct words *words = scan->words;
     enum words_result result;
     uint32_t count = 0;
+    uint32_t len = 0;
 
     result = read_length(scan, '*', LIMIT_RESP_WORDS, "the request has too many words", &count);
-    for (uint32_t i = 0; i < count && result == WORDS_DONE; i++) {
-        result = read_bulk(scan);
+    for (uint32_t i = 0; i < count && result == WORDS_DONE; i++) { /* bulk strings */
+        size_t end;
+
+        result = read_length(scan, '$', LIMIT_RESP_BYTES, too_long, &len);
+        if (result != WORDS_DONE) {
+            break;
+        }
+        end = scan->at + len;
+        if (end + 2 > LIMIT_RESP_BYTES) {
+            return refuse_words(scan, too_long, LIMIT_RESP_BYTES);
+        }
+        if ((end < scan->len && data[end] != '\r') ||
+            (end + 1 < scan->len && data[end + 1] != '\n')) {
+            return refuse_words(scan, "a bulk string does not end in CR LF", 0);
+        }
+        if (end + 2 > scan->len) {
+            return WORDS_MORE;
+        }
+        words->word[words->count++] = (struct word){(uint16_t)scan->at, (uint16_t)len};
+        scan->at = end + 2;
     }
-    scan->words->len = (uint32_t)scan->at;
+    words->len = (uint32_t)scan->at;
     return result == WORDS_DONE && count == 0 ? WORDS_NOTHING : result;
 }
 
@@ -113,13 +106,26 @@ static bool is_word_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* The words of a line without its end. */
-static enum words_result split_line(struct scan *scan, size_t end)
+/* The words of a line. */
+static enum words_result read_inline(struct scan *scan)
 {
-    struct words *words = scan->words;
+    size_t look = scan->len < LIMIT_RESP_BYTES ? scan->len : LIMIT_RESP_BYTES;
     const char *data = scan->data;
+    const char *newline = memchr(data, '\n', look);
+    struct words *words = scan->words;
+    const struct word *last;
     size_t at = 0;
+    size_t end;
 
+    if (newline == NULL) {
+        return look == LIMIT_RESP_BYTES
+                   ? refuse_words(scan, "the request is too long (limit in bytes)",
+                                  LIMIT_RESP_BYTES)
+                   : WORDS_MORE;
+    }
+    end = (size_t)(newline - data);
+    words->len = (uint32_t)end + 1;
+    end -= end > 0 && data[end - 1] == '\r';
     while (at < end) {
         size_t start = at;
 
@@ -133,42 +139,21 @@ static enum words_result split_line(struct scan *scan, size_t end)
                                     0);
             }
         }
+        if (at > start && words->count == LIMIT_RESP_WORDS) {
+            return refuse_words(scan, "the request has too many words", LIMIT_RESP_WORDS);
+        }
         if (at > start) {
-            if (words->count == LIMIT_RESP_WORDS) {
-                return refuse_words(scan, "the request has too many words", LIMIT_RESP_WORDS);
-            }
             words->word[words->count++] = (struct word){(uint16_t)start, (uint16_t)(at - start)};
         }
         while (at < end && is_word_blank(data[at])) {
             at++;
         }
     }
-    return words->count > 0 ? WORDS_DONE : WORDS_NOTHING;
-}
-
-static enum words_result read_inline(struct scan *scan)
-{
-    size_t look = scan->len < LIMIT_RESP_BYTES ? scan->len : LIMIT_RESP_BYTES;
-    const char *newline = memchr(scan->data, '\n', look);
-    const struct word *last;
-    enum words_result result;
-    size_t end;
-
-    if (newline == NULL) {
-        return look == LIMIT_RESP_BYTES
-                   ? refuse_words(scan, "the request is too long (limit in bytes)",
-                                  LIMIT_RESP_BYTES)
-                   : WORDS_MORE;
+    if (words->count == 0) {
+        return WORDS_NOTHING;
     }
-    end = (size_t)(newline - scan->data);
-    scan->words->len = (uint32_t)end + 1;
-    end -= end > 0 && scan->data[end - 1] == '\r';
-    result = split_line(scan, end);
-    if (result != WORDS_DONE) {
-        return result;
-    }
-    last = &scan->words->word[scan->words->count - 1];
-    if (last->len >= 5 && memcmp(scan->data + last->at, "HTTP/", 5) == 0) {
+    last = &words->word[words->count - 1];
+    if (last->len >= 5 && memcmp(data + last->at, "HTTP/", 5) == 0) {
         return refuse_words(scan, "this listener is for RESP; HTTP is served at http.listen", 0);
     }
     return WORDS_DONE;
@@ -284,12 +269,4 @@ void reply_map(struct buf *out, unsigned version, uint64_t pairs)
 void reply_nil(struct buf *out, unsigned version)
 {
     buf_printf(out, version < 3 ? "$-1\r\n" : "_\r\n");
-}
-
-void reply_ids(struct buf *out, uint64_t first, uint32_t count, uint32_t by)
-{
-    buf_reserve(out, (size_t)count * REPLY_ID_BYTES_MAX);
-    for (uint32_t i = 0; i < count; i++) {
-        reply_integer(out, first + (uint64_t)i * by);
-    }
 }

@@ -84,9 +84,6 @@ void reply_map(struct buf *out, unsigned version, uint64_t pairs);
 
 void reply_nil(struct buf *out, unsigned version);
 
-/* `count` ids from the first one on, each an integer. */
-void reply_ids(struct buf *out, uint64_t first, uint32_t count, uint32_t by);
-
 /* The most bytes that an id takes. */
 #define REPLY_ID_BYTES_MAX 22
 

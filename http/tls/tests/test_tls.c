@@ -160,21 +160,21 @@ static uint64_t now(const struct clock *clock)
 
 static const struct clock fake_clock = {.now_ms = now, .wall_ms = now};
 
-static struct tls_key newest(struct tls_keys *keys)
+static struct tls_key newest(struct tls *keys)
 {
     struct tls_key key;
     bool is_newest = false;
 
-    assert_true(tls_keys_get(keys, NULL, &key, &is_newest));
+    assert_true(tls_ticket_key(keys, NULL, &key, &is_newest));
     assert_true(is_newest);
     return key;
 }
 
 /* Does the key of this name open, and with what it sealed? */
-static bool opens(struct tls_keys *keys, const struct tls_key *key, bool *ret_newest)
+static bool opens(struct tls *keys, const struct tls_key *key, bool *ret_newest)
 {
     struct tls_key found;
-    bool known = tls_keys_get(keys, key->name, &found, ret_newest);
+    bool known = tls_ticket_key(keys, key->name, &found, ret_newest);
 
     if (known) {
         assert_memory_equal(&found, key, sizeof found);
@@ -185,61 +185,56 @@ static bool opens(struct tls_keys *keys, const struct tls_key *key, bool *ret_ne
 static void test_rotation(void **state)
 {
     struct tls_key first;
-    struct tls_keys keys;
+    struct tls *keys = tls_new(&fake_clock);
     bool is_newest;
 
     (void)state;
     now_ms = 5;
-    tls_keys_init(&keys, &fake_clock);
-    first = newest(&keys);
+    first = newest(keys);
     now_ms = 5 + TLS_KEY_MS - 1;
-    assert_memory_equal(newest(&keys).name, first.name, sizeof first.name);
-    assert_true(opens(&keys, &first, &is_newest));
+    assert_memory_equal(newest(keys).name, first.name, sizeof first.name);
+    assert_true(opens(keys, &first, &is_newest));
     assert_true(is_newest);
     now_ms = 5 + TLS_KEY_MS;
-    assert_memory_not_equal(newest(&keys).name, first.name, sizeof first.name);
-    assert_true(opens(&keys, &first, &is_newest));
+    assert_memory_not_equal(newest(keys).name, first.name, sizeof first.name);
+    assert_true(opens(keys, &first, &is_newest));
     assert_false(is_newest);
     /* What it sealed at its last moment is good for as long as was said. */
     now_ms = 5 + TLS_KEY_MS + TLS_TICKET_S * 1000;
-    assert_true(opens(&keys, &first, &is_newest));
+    assert_true(opens(keys, &first, &is_newest));
     now_ms = 5 + TLS_KEYS * TLS_KEY_MS;
-    assert_false(opens(&keys, &first, &is_newest));
-    tls_keys_release(&keys);
+    assert_false(opens(keys, &first, &is_newest));
+    tls_free(keys);
 }
 
 /* Nobody came for a day: what was sealed before it is beyond reach. */
 static void test_quiet_day(void **state)
 {
     struct tls_key first;
-    struct tls_keys keys;
+    struct tls *keys = tls_new(&fake_clock);
     bool is_newest;
 
     (void)state;
     now_ms = 0;
-    tls_keys_init(&keys, &fake_clock);
-    first = newest(&keys);
+    first = newest(keys);
     now_ms = 86400000;
-    assert_false(opens(&keys, &first, &is_newest));
-    for (unsigned i = 0; i < TLS_KEYS; i++) {
-        assert_memory_not_equal(keys.ring[i].cipher, first.cipher, sizeof first.cipher);
-    }
-    tls_keys_release(&keys);
+    assert_false(opens(keys, &first, &is_newest));
+    assert_memory_not_equal(newest(keys).cipher, first.cipher, sizeof first.cipher);
+    tls_free(keys);
 }
 
 static void test_unknown(void **state)
 {
     struct tls_key key = {.name = "nobody's"};
-    struct tls_keys keys;
+    struct tls *keys = tls_new(&fake_clock);
     bool is_newest;
 
     (void)state;
     now_ms = 0;
-    tls_keys_init(&keys, &fake_clock);
-    assert_false(opens(&keys, &key, &is_newest));
-    (void)newest(&keys);
-    assert_false(opens(&keys, &key, &is_newest));
-    tls_keys_release(&keys);
+    assert_false(opens(keys, &key, &is_newest));
+    (void)newest(keys);
+    assert_false(opens(keys, &key, &is_newest));
+    tls_free(keys);
 }
 
 int main(void)

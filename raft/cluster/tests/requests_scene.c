@@ -65,7 +65,8 @@ uint64_t term_of(struct ring *ring, uint64_t id)
 bool scene_receive(struct ring *ring, uint64_t to, uint64_t from, enum frame_type type,
                    struct buf *frame)
 {
-    bool fine = replica_receive(replica_of(ring, to), from, type, frame->data, frame->len);
+    bool fine =
+        replica_receive(&replica_of(ring, to)->peers.receiver, from, type, frame->data, frame->len);
 
     buf_free(frame);
     return fine;

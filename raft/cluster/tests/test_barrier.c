@@ -379,8 +379,8 @@ static void say(struct ring *ring, uint64_t to, uint64_t from, uint64_t index)
     struct buf frame = BUF_INIT;
 
     wire_applied_encode(&applied, &frame);
-    assert_true(
-        replica_receive(&ring_node(ring, to)->replica, from, FRAME_APPLIED, frame.data, frame.len));
+    assert_true(replica_receive(&ring_node(ring, to)->replica.peers.receiver, from, FRAME_APPLIED,
+                                frame.data, frame.len));
     buf_free(&frame);
 }
 
@@ -446,8 +446,8 @@ static void test_malformed_questions_are_refused(void **state)
     struct trio *t = *state;
     const uint8_t bad[9] = {2, 1};
 
-    assert_false(replica_receive(&ring_node(&t->ring, t->leader)->replica, t->follower,
-                                 FRAME_APPLIED, bad, sizeof bad));
+    assert_false(replica_receive(&ring_node(&t->ring, t->leader)->replica.peers.receiver,
+                                 t->follower, FRAME_APPLIED, bad, sizeof bad));
 }
 
 /* --- the bound --- */

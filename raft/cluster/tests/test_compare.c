@@ -151,7 +151,8 @@ static void test_without_a_third_it_ends_in_time(void **state)
 static void say(struct ring *ring, uint64_t from, uint64_t to, enum frame_type type,
                 struct buf *payload)
 {
-    (void)replica_receive(&ring_node(ring, to)->replica, from, type, payload->data, payload->len);
+    (void)replica_receive(&ring_node(ring, to)->replica.peers.receiver, from, type, payload->data,
+                          payload->len);
     (void)replica_turn(&ring_node(ring, to)->replica);
     buf_free(payload);
 }
@@ -338,7 +339,7 @@ static void test_a_row_among_many(void **state)
             row->step = 1;
             row->max_step = 1;
             row->generation = 1;
-            fsm_tags_change_end(&fsm->tags, row);
+            fsm_tags_change_end(fsm, row);
             replica->state->journal.changes = NULL;
             applier_hold(&replica->driver.applier);
         }

@@ -249,7 +249,8 @@ static void test_a_link_that_comes_up_is_tried_at_once(void **state)
     assert_int_equal(requests_of(&ring, roles.far)->route.state, ROUTE_SOUGHT);
     ring_isolate(&ring, roles.far, false);
     ring.lost[FRAME_RAFT] = true; /* no heartbeat comes to help */
-    replica_link_changed(&ring_node(&ring, roles.far)->replica, roles.forwarder, true);
+    replica_link_changed(&ring_node(&ring, roles.far)->replica.peers.receiver, roles.forwarder,
+                         true);
     ring_settle(&ring);
     ring.lost[FRAME_RAFT] = false;
     ring_run_ms(&ring, RING_HEARTBEAT_MS / 2);
@@ -299,7 +300,7 @@ static void test_a_member_whose_link_breaks_is_replaced_at_once(void **state)
     forwarder = requests_of(&ring, roles.far)->route.forwarder;
     ring.cut[forwarder][roles.far] = true;
     ring_node(&ring, roles.far)->net.down[forwarder] = true;
-    replica_link_changed(&ring_node(&ring, roles.far)->replica, forwarder, false);
+    replica_link_changed(&ring_node(&ring, roles.far)->replica.peers.receiver, forwarder, false);
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
     assert_int_not_equal(requests_of(&ring, roles.far)->route.forwarder, forwarder);
 }
@@ -450,8 +451,8 @@ static void test_a_row_that_comes_after_newer_ones_is_not_taken(void **state)
     reply.payload = rows.data;
     reply.payload_len = rows.len;
     wire_reply_encode(&reply, &frame);
-    assert_true(replica_receive(&ring_node(&ring, roles.far)->replica, roles.leader, FRAME_REPLY,
-                                frame.data, frame.len));
+    assert_true(replica_receive(&ring_node(&ring, roles.far)->replica.peers.receiver, roles.leader,
+                                FRAME_REPLY, frame.data, frame.len));
     ring_settle(&ring);
     assert_int_equal(open.done, 1);
     assert_int_equal(open.base.status, 0);
@@ -594,8 +595,8 @@ static void receive_probe(struct ring *ring, uint64_t to, uint64_t from, uint8_t
     struct buf frame = BUF_INIT;
 
     wire_probe_encode(&probe, &frame);
-    assert_true(
-        replica_receive(&ring_node(ring, to)->replica, from, FRAME_PROBE, frame.data, frame.len));
+    assert_true(replica_receive(&ring_node(ring, to)->replica.peers.receiver, from, FRAME_PROBE,
+                                frame.data, frame.len));
     buf_free(&frame);
 }
 

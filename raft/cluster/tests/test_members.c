@@ -43,7 +43,11 @@ static void put_statement(uint64_t index, uint64_t first, unsigned count, bool w
 
 static bool knows(struct ring *ring, uint64_t peer, const struct buf *statement)
 {
-    return peers_know(&ring_node(ring, 1)->replica.peers, peer, statement->data, statement->len);
+    struct wire_statement said = {0};
+
+    return (statement->len == 0 ||
+            wire_statement_decode(statement->data, statement->len, &said) == 0) &&
+           peers_know(&ring_node(ring, 1)->replica.peers, peer, &said);
 }
 
 static bool has_link_to(struct ring *ring, uint64_t peer)
@@ -155,12 +159,12 @@ static int pass(struct buf *out, struct handshake *to)
     buf_move(&bytes, out);
     data = bytes.data;
     left = bytes.len;
-    frame_decoder_init(&decoder);
+    decoder = (struct frame_decoder){0};
     rv = frame_decoder_next(&decoder, &data, &left, &frame);
     if (rv == 1) {
         handshake_receive(to, frame.type, frame.payload, frame.len, out);
     }
-    frame_decoder_free(&decoder);
+    buf_free(&decoder.buf);
     buf_free(&bytes);
     return rv;
 }
@@ -208,14 +212,14 @@ static int judged(struct ring *ring, uint64_t id, uint64_t store_id,
     wire_statement_encode(said, &statement);
     claim.statement = statement.data;
     claim.len = statement.len;
-    return peers_judge(&ring_node(ring, 1)->replica.peers, &claim, &level);
+    return peers_judge(&ring_node(ring, 1)->replica.peers.receiver, &claim, &level);
 }
 
 /* Of several errors the one that says most. */
 static void test_the_judge_gives_the_most_useful_error(void **state)
 {
     RING ring = {.meet = true};
-    struct peers *peers;
+    struct net_receiver *receiver;
     struct net_claim claim = {.id = 2, .store_id = 1002, .levels = {0, LEVEL_FIRST - 1}};
     struct wire_statement right;
     struct wire_statement other_birth;
@@ -227,8 +231,8 @@ static void test_the_judge_gives_the_most_useful_error(void **state)
     ring_start(&ring, 3);
     (void)ring_elect(&ring);
     ring_run_ms(&ring, 500); /* all are registered */
-    peers = &ring_node(&ring, 1)->replica.peers;
-    peers_state(&ring_node(&ring, 2)->replica.peers, &statement);
+    receiver = &ring_node(&ring, 1)->replica.peers.receiver;
+    peers_state(&ring_node(&ring, 2)->replica.peers.receiver, &statement);
     assert_int_equal(wire_statement_decode(statement.data, statement.len, &right), 0);
     other_birth = other_list = right;
     other_birth.birth.uid = uid_make(3, 4);
@@ -246,16 +250,16 @@ static void test_the_judge_gives_the_most_useful_error(void **state)
     assert_int_equal(judged(&ring, 2, 4711, &right), ERR_WRONG_NODE);
     assert_int_equal(judged(&ring, 2, 1002, &right), 0);
     /* One that we dialled states nothing; the level is checked in any case. */
-    assert_int_equal(peers_judge(peers, &claim, &level), ERR_NEWER);
+    assert_int_equal(peers_judge(receiver, &claim, &level), ERR_NEWER);
     assert_int_equal(level, LEVEL_FIRST);
     claim.states = true;
-    assert_int_equal(peers_judge(peers, &claim, &level), ERR_NEWER);
+    assert_int_equal(peers_judge(receiver, &claim, &level), ERR_NEWER);
     claim.levels.max = LEVEL_FIRST;
-    assert_int_equal(peers_judge(peers, &claim, &level), ERR_BAD_MESSAGE);
+    assert_int_equal(peers_judge(receiver, &claim, &level), ERR_BAD_MESSAGE);
     claim.states = false;
-    assert_int_equal(peers_judge(peers, &claim, &level), 0);
+    assert_int_equal(peers_judge(receiver, &claim, &level), 0);
     claim.store_id = 4711;
-    assert_int_equal(peers_judge(peers, &claim, &level), ERR_WRONG_NODE);
+    assert_int_equal(peers_judge(receiver, &claim, &level), ERR_WRONG_NODE);
     /* A node that stops takes no new peer, and looks into no statement. */
     replica_stop(&ring_node(&ring, 1)->replica);
     assert_int_equal(judged(&ring, 2, 1002, &other_birth), 0);
@@ -275,7 +279,7 @@ static void test_idle_nodes_report_their_disks(void **state)
     (void)ring_elect(&ring);
     ring_run_ms(&ring, 5000);
     before = ring.passed[FRAME_DURABLE];
-    ring_run_ms(&ring, 10 * DURABLE_REPORT_MS);
+    ring_run_ms(&ring, 10 * PEERS_REPORT_MS);
     assert_in_range(ring.passed[FRAME_DURABLE] - before, 9 * 3 * 2, 21 * 3 * 2);
 }
 
@@ -293,8 +297,8 @@ static enum member_outcome joins(struct ring *ring, uint64_t id, const char *add
 
     (void)snprintf(said.address, sizeof said.address, "%s", address);
     wire_join_encode(&said, &request);
-    assert_true(
-        peers_join(&ring_node(ring, 1)->replica.peers, id, request.data, request.len, &answer));
+    assert_true(peers_join(&ring_node(ring, 1)->replica.peers.receiver, id, request.data,
+                           request.len, &answer));
     assert_int_equal(wire_joined_decode(answer.data, answer.len, &joined), 0);
     assert_int_equal(joined.conf.len > 0, joined.answer.outcome == MEMBER_DONE);
     return joined.answer.outcome;
@@ -347,8 +351,8 @@ static void test_nodes_that_ask_to_join(void **state)
 static bool receive_from(struct ring *ring, uint64_t to, uint64_t from, enum frame_type type,
                          struct buf *payload)
 {
-    bool fine =
-        replica_receive(&ring_node(ring, to)->replica, from, type, payload->data, payload->len);
+    bool fine = replica_receive(&ring_node(ring, to)->replica.peers.receiver, from, type,
+                                payload->data, payload->len);
 
     buf_free(payload);
     ring_settle(ring);

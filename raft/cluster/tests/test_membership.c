@@ -101,7 +101,7 @@ static void test_a_member_that_claims_the_address_of_another(void **state)
         struct wire_statement said;
         struct buf statement = BUF_INIT;
 
-        peers_state(&ring_node(&t->ring, id)->replica.peers, &statement);
+        peers_state(&ring_node(&t->ring, id)->replica.peers.receiver, &statement);
         assert_int_equal(wire_statement_decode(statement.data, statement.len, &said), 0);
         assert_true(said.conf.len > 0);
         buf_free(&statement);

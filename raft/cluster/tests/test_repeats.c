@@ -176,8 +176,8 @@ static void copy_newest(struct scene *scene, const struct asked *asked, struct b
 
 static void bring(struct scene *scene, uint64_t to, uint64_t from, const struct buf *frame)
 {
-    assert_true(replica_receive(&ring_node(&scene->ring, to)->replica, from, FRAME_REQUEST,
-                                frame->data, frame->len));
+    assert_true(replica_receive(&ring_node(&scene->ring, to)->replica.peers.receiver, from,
+                                FRAME_REQUEST, frame->data, frame->len));
     ring_run_ms(&scene->ring, 100);
 }
 

@@ -292,14 +292,16 @@ static void test_a_refused_node_without_data_is_lost(void **state)
         node->listener.lost = lost_cb;
         node->replica.config.learned = cases[i].learned;
         lost_count = 0;
-        node->replica.receiver.refused(&node->replica.receiver, 2, cases[i].err, "a test");
+        node->replica.peers.receiver.refused(&node->replica.peers.receiver, 2, cases[i].err,
+                                             "a test");
         assert_int_equal(lost_count, cases[i].lost);
     }
     scene_start(&born, &leader, &follower);
     node = ring_node(&born, follower);
     node->listener.lost = lost_cb;
     lost_count = 0;
-    node->replica.receiver.refused(&node->replica.receiver, leader, ERR_REMOVED, "a test");
+    node->replica.peers.receiver.refused(&node->replica.peers.receiver, leader, ERR_REMOVED,
+                                         "a test");
     assert_int_equal(lost_count, 0);
     assert_int_equal(node->removed_count, 1);
 }

@@ -92,8 +92,8 @@ static void reply_not_leader(struct ring *ring, uint64_t to, uint64_t from, uint
     struct buf frame = BUF_INIT;
 
     wire_reply_encode(&reply, &frame);
-    assert_true(
-        replica_receive(&ring_node(ring, to)->replica, from, FRAME_REPLY, frame.data, frame.len));
+    assert_true(replica_receive(&ring_node(ring, to)->replica.peers.receiver, from, FRAME_REPLY,
+                                frame.data, frame.len));
     buf_free(&frame);
 }
 
@@ -126,8 +126,8 @@ static void test_a_node_that_does_not_lead_says_so(void **state)
     struct wire_reply reply;
 
     wire_request_encode(&request, &frame);
-    assert_true(replica_receive(&ring_node(&t->ring, t->follower)->replica, t->leader,
-                                FRAME_REQUEST, frame.data, frame.len));
+    assert_true(replica_receive(&ring_node(&t->ring, t->follower)->replica.peers.receiver,
+                                t->leader, FRAME_REQUEST, frame.data, frame.len));
     sent = fake_net_take(&ring_node(&t->ring, t->follower)->net);
     assert_non_null(sent);
     assert_int_equal(sent->type, FRAME_REPLY);
@@ -325,7 +325,8 @@ static void test_a_broken_link_repeats_at_once(void **state)
     ask(&t->ring, t->follower, &asked, PATIENCE_MS);
     ring_settle(&t->ring);
     t->ring.lost[FRAME_REQUEST] = false;
-    replica_link_changed(&ring_node(&t->ring, t->follower)->replica, t->leader, false);
+    replica_link_changed(&ring_node(&t->ring, t->follower)->replica.peers.receiver, t->leader,
+                         false);
     ring_settle(&t->ring); /* no time goes by */
     expect_made(&asked);
     asked_free(&asked);
@@ -437,8 +438,8 @@ static void test_deadline_of_what_another_node_sent(void **state)
     wire_request_encode(&request, &frame);
     buf_free(&command);
     before = requests_of(&t->ring, t->leader)->serving.count;
-    assert_true(replica_receive(&ring_node(&t->ring, t->leader)->replica, t->follower,
-                                FRAME_REQUEST, frame.data, frame.len));
+    assert_true(replica_receive(&ring_node(&t->ring, t->leader)->replica.peers.receiver,
+                                t->follower, FRAME_REQUEST, frame.data, frame.len));
     ring_run_ms(&t->ring, 70);
     assert_int_equal(requests_of(&t->ring, t->leader)->serving.count,
                      before + 1); /* its entry keeps its place */
@@ -480,8 +481,8 @@ static void test_what_a_leader_alone_proposes(void **state)
         request.payload = command.data;
         request.payload_len = command.len;
         wire_request_encode(&request, &frame);
-        assert_true(replica_receive(replica_of(&t->ring, t->leader), t->follower, FRAME_REQUEST,
-                                    frame.data, frame.len));
+        assert_true(replica_receive(&replica_of(&t->ring, t->leader)->peers.receiver, t->follower,
+                                    FRAME_REQUEST, frame.data, frame.len));
         sent = fake_net_take(&ring_node(&t->ring, t->leader)->net);
         assert_non_null(sent);
         assert_int_equal(sent->type, FRAME_REPLY);

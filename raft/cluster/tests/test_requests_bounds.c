@@ -10,7 +10,7 @@
 #include "src/tests/unit/test.h"
 #include "raft/core/tests/core_frames.h"
 #include "raft/cluster/tests/requests_scene.h"
-#include "src/id/fsm/fsm_tags.h"
+#include "src/id/fsm/fsm_tables.h"
 
 #define PATIENCE_MS 3000
 
@@ -61,7 +61,8 @@ static void test_work_at_the_leader_up_to_the_limit(void **state)
 
         request.id = i;
         wire_request_encode(&request, &frame);
-        assert_true(replica_receive(replica, t->follower, FRAME_REQUEST, frame.data, frame.len));
+        assert_true(replica_receive(&replica->peers.receiver, t->follower, FRAME_REQUEST,
+                                    frame.data, frame.len));
         assert_int_equal(ring_node(&t->ring, t->leader)->net.frame_count,
                          i == LIMIT_REQUESTS_PENDING);
         buf_free(&frame);
@@ -336,11 +337,11 @@ static void test_malformed_frames_are_told(void **state)
     static const uint8_t bytes[3] = {1, 2, 3};
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        assert_false(replica_receive(&ring_node(&t->ring, t->leader)->replica, t->follower,
-                                     types[i], bytes, sizeof bytes));
+        assert_false(replica_receive(&ring_node(&t->ring, t->leader)->replica.peers.receiver,
+                                     t->follower, types[i], bytes, sizeof bytes));
     }
-    assert_false(replica_receive(&ring_node(&t->ring, t->leader)->replica, t->follower, FRAME_PING,
-                                 bytes, 3));
+    assert_false(replica_receive(&ring_node(&t->ring, t->leader)->replica.peers.receiver,
+                                 t->follower, FRAME_PING, bytes, 3));
     scene_expect_idle(&t->ring, false);
 }
 

@@ -18,8 +18,8 @@ static void answer(struct ring *ring, uint64_t from, uint64_t to, uint64_t id,
     struct buf frame = BUF_INIT;
 
     wire_reply_encode(&reply, &frame);
-    assert_true(
-        replica_receive(&ring_node(ring, to)->replica, from, FRAME_REPLY, frame.data, frame.len));
+    assert_true(replica_receive(&ring_node(ring, to)->replica.peers.receiver, from, FRAME_REPLY,
+                                frame.data, frame.len));
     (void)replica_turn(&ring_node(ring, to)->replica);
     buf_free(&frame);
 }
@@ -129,8 +129,8 @@ static void test_commands_of_leaders_alone_are_refused(void **state)
         request.payload = command.data;
         request.payload_len = command.len;
         wire_request_encode(&request, &frame);
-        assert_true(replica_receive(&ring_node(&t->ring, t->leader)->replica, t->follower,
-                                    FRAME_REQUEST, frame.data, frame.len));
+        assert_true(replica_receive(&ring_node(&t->ring, t->leader)->replica.peers.receiver,
+                                    t->follower, FRAME_REQUEST, frame.data, frame.len));
         buf_free(&command);
         buf_free(&frame);
     }

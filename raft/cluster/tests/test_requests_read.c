@@ -45,8 +45,8 @@ static void acknowledge(struct ring *ring, uint64_t leader, uint64_t from, uint6
     struct buf frame = BUF_INIT;
 
     wire_confirm_encode(&ack, &frame);
-    assert_true(replica_receive(&ring_node(ring, leader)->replica, from, FRAME_CONFIRM_ACK,
-                                frame.data, frame.len));
+    assert_true(replica_receive(&ring_node(ring, leader)->replica.peers.receiver, from,
+                                FRAME_CONFIRM_ACK, frame.data, frame.len));
     (void)replica_turn(&ring_node(ring, leader)->replica);
     buf_free(&frame);
 }
@@ -245,7 +245,8 @@ static void test_a_read_waits_for_the_applied_index(void **state)
     ask(&t->ring, t->leader, &put, PATIENCE_MS);
     ring_settle(&t->ring);
     core_receipt(term_of(&t->ring, t->leader), entry_log_last(&replica->driver.log), &frame);
-    assert_true(replica_receive(replica, t->follower, FRAME_RAFT, frame.data, frame.len));
+    assert_true(
+        replica_receive(&replica->peers.receiver, t->follower, FRAME_RAFT, frame.data, frame.len));
     assert_int_equal(replica->driver.commit, driver_applied(&replica->driver)->index + 1);
     get.base.deadline_ms = t->ring.clock.now_ms + PATIENCE_MS;
     id_service_submit(&ring_node(&t->ring, t->leader)->ids, &get.base);
@@ -253,7 +254,8 @@ static void test_a_read_waits_for_the_applied_index(void **state)
     confirm = (struct wire_confirm){term_of(&t->ring, t->leader), requests->serving.round.number};
     frame.len = 0;
     wire_confirm_encode(&confirm, &frame);
-    assert_true(replica_receive(replica, t->follower, FRAME_CONFIRM_ACK, frame.data, frame.len));
+    assert_true(replica_receive(&replica->peers.receiver, t->follower, FRAME_CONFIRM_ACK,
+                                frame.data, frame.len));
     requests_turn(requests);
     assert_int_equal(get.done, 0); /* confirmed; the state is one entry behind */
     (void)replica_turn(replica);
@@ -310,7 +312,8 @@ static void test_a_confirmation_is_for_the_own_term_only(void **state)
         confirm = (struct wire_confirm){term, 7};
         frame.len = 0;
         wire_confirm_encode(&confirm, &frame);
-        assert_true(replica_receive(replica, t->leader, FRAME_CONFIRM, frame.data, frame.len));
+        assert_true(replica_receive(&replica->peers.receiver, t->leader, FRAME_CONFIRM, frame.data,
+                                    frame.len));
         assert_int_equal(
             fake_net_count(&ring_node(&t->ring, t->follower)->net, t->leader, FRAME_CONFIRM_ACK),
             term >= term_of(&t->ring, t->follower));

@@ -106,8 +106,8 @@ static void send(struct liar *liar, enum frame_type type, struct buf *payload)
 
     liar->frames++;
     if (node->up) {
-        liar->refused +=
-            !replica_receive(&node->replica, liar->id, type, payload->data, payload->len);
+        liar->refused += !replica_receive(&node->replica.peers.receiver, liar->id, type,
+                                          payload->data, payload->len);
         (void)replica_turn(&node->replica);
     }
     buf_free(payload);
@@ -666,6 +666,7 @@ void lie_handshake(struct liar *liar)
     struct ring_node *node = ring_node(&liar->ring, liar->victim);
     struct peers *peers = &node->replica.peers;
     uint64_t from = liar_below(liar->source, 3) > 0 ? liar->id : 1 + liar_below(liar->source, 6);
+    struct wire_statement said;
     struct buf answer = BUF_INIT;
     struct buf conf = BUF_INIT;
     struct buf buf = BUF_INIT;
@@ -676,7 +677,7 @@ void lie_handshake(struct liar *liar)
     if (liar_below(liar->source, 4) == 0) {
         buf_put_u8(&buf, (uint8_t)field(liar, 1));
         buf_put_str16(&buf, "ring:4", liar_below(liar->source, 7));
-        (void)peers_join(peers, from, buf.data, buf.len, &answer);
+        (void)peers_join(&peers->receiver, from, buf.data, buf.len, &answer);
     } else {
         put_configuration(liar, &conf);
         buf_put_u8(&buf, (uint8_t)field(liar, 1));
@@ -685,10 +686,10 @@ void lie_handshake(struct liar *liar)
         buf_put_u64(&buf, number(liar));
         buf_put_u64(&buf, number(liar));
         buf_put_str32(&buf, conf.data, conf.len);
-        liar->refused +=
-            peers_admit(peers, from, 1000 + from) != 0 ||
-            !peers_know(peers, from, buf.data, buf.len) ||
-            peers_check(peers, from, &(struct net_presence){0}, buf.data, buf.len) != 0;
+        liar->refused += peers_admit(peers, from, 1000 + from) != 0 ||
+                         wire_statement_decode(buf.data, buf.len, &said) != 0 ||
+                         !peers_know(peers, from, &said) ||
+                         peers_check(peers, from, &(struct net_presence){0}, &said) != 0;
     }
     (void)replica_turn(&node->replica);
     buf_free(&answer);

@@ -202,8 +202,8 @@ static void test_an_answer_with_strange_marks_is_refused(void **state)
     ask(&ring, follower, &asked, PATIENCE_MS);
     reply.id = TAILQ_FIRST(&ring_node(&ring, follower)->replica.requests.sent)->id;
     wire_reply_encode(&reply, &frame);
-    assert_false(replica_receive(&ring_node(&ring, follower)->replica, leader, FRAME_REPLY,
-                                 frame.data, frame.len));
+    assert_false(replica_receive(&ring_node(&ring, follower)->replica.peers.receiver, leader,
+                                 FRAME_REPLY, frame.data, frame.len));
     assert_int_equal(asked.done, 0);
     assert_int_equal(left(&ring, follower, "a"), 9);
     ring_settle(&ring);

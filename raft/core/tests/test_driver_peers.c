@@ -18,9 +18,9 @@ static struct driver *driver_of(struct ring *ring, uint64_t id)
 }
 
 /* What a node would say of its next start. */
-static struct peer_durable next_start(struct ring *ring, uint64_t id)
+static struct wire_durable next_start(struct ring *ring, uint64_t id)
 {
-    struct peer_durable start = driver_of(ring, id)->start;
+    struct wire_durable start = driver_of(ring, id)->start;
 
     start.incarnation += 1ULL << PEER_INCARNATION_RANDOM_BITS;
     start.term = driver_term(driver_of(ring, id));
@@ -30,7 +30,7 @@ static struct peer_durable next_start(struct ring *ring, uint64_t id)
     return start;
 }
 
-static int meet(struct ring *ring, uint64_t id, uint64_t peer, struct peer_durable start)
+static int meet(struct ring *ring, uint64_t id, uint64_t peer, struct wire_durable start)
 {
     return driver_check_peer(driver_of(ring, id), peer, &(struct wire_statement){.start = start},
                              false);
@@ -59,8 +59,8 @@ static void test_the_leader_knows_what_was_acknowledged(void **state)
     RING ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_durable good = next_start(&ring, follower);
-    struct peer_durable bad = good;
+    struct wire_durable good = next_start(&ring, follower);
+    struct wire_durable bad = good;
 
     (void)state;
     bad.index--;
@@ -79,8 +79,8 @@ static void test_what_is_not_committed_may_be_gone_in_a_newer_term(void **state)
     struct asked asked;
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_durable good;
-    struct peer_durable less;
+    struct wire_durable good;
+    struct wire_durable less;
 
     (void)state;
     ring_crash(&ring, 6 - leader - follower);
@@ -112,8 +112,8 @@ static void test_a_follower_knows_what_the_leader_has(void **state)
     (void)state;
     ring_run_ms(&ring, 3000);
     for (unsigned i = 0; i < 2; i++) {
-        const struct peer_durable good = next_start(&ring, peers[i]);
-        struct peer_durable bad = good;
+        const struct wire_durable good = next_start(&ring, peers[i]);
+        struct wire_durable bad = good;
 
         bad.term--;
         assert_int_equal(meet(&ring, follower, peers[i], bad), ERR_STALE);
@@ -129,12 +129,12 @@ static void test_a_follower_knows_what_the_leader_has(void **state)
     }
 }
 
-static void say_durable(struct ring *ring, uint64_t to, uint64_t from, struct peer_durable now)
+static void say_durable(struct ring *ring, uint64_t to, uint64_t from, struct wire_durable now)
 {
     BUF_LOCAL(payload);
 
     now.incarnation = driver_of(ring, from)->start.incarnation;
-    wire_durable_encode(&(struct wire_durable){now}, &payload);
+    wire_durable_encode(&now, &payload);
     assert_true(
         driver_receive(driver_of(ring, to), from, FRAME_DURABLE, payload.data, payload.len));
 }
@@ -147,9 +147,9 @@ static void test_entries_of_an_earlier_term_may_be_gone(void **state)
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
     uint64_t third = 6 - leader - follower;
-    const struct peer_durable cut = next_start(&ring, third);
-    struct peer_durable now = cut;
-    struct peer_durable later = cut;
+    const struct wire_durable cut = next_start(&ring, third);
+    struct wire_durable now = cut;
+    struct wire_durable later = cut;
 
     (void)state;
     now.term++;
@@ -172,8 +172,8 @@ static void test_what_is_known_outlives_the_one_who_knows(void **state)
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
     uint64_t third = 6 - leader - follower;
-    struct peer_durable good;
-    struct peer_durable bad;
+    struct wire_durable good;
+    struct wire_durable bad;
 
     (void)state;
     ring_run_ms(&ring, 3000);
@@ -225,8 +225,8 @@ static void test_incarnations_outlive_the_one_who_met_them(void **state)
     RING ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_durable same = driver_of(&ring, leader)->start;
-    struct peer_durable copy = same;
+    struct wire_durable same = driver_of(&ring, leader)->start;
+    struct wire_durable copy = same;
 
     (void)state;
     copy.incarnation ^= 1; /* another start of the same count */
@@ -252,7 +252,8 @@ static void test_an_older_copy_is_marked_for_good(void **state)
 
     (void)state;
     (void)start(&ring, &follower);
-    driver_mark_older(driver_of(&ring, follower), marked, &done);
+    driver_of(&ring, follower)->peers.seen.older = true;
+    peer_memory_write(&driver_of(&ring, follower)->peers, false, marked, &done);
     ring_settle(&ring);
     assert_true(done);
     ring_crash(&ring, follower);

@@ -153,8 +153,9 @@ static void test_a_confirmation_that_jumps_is_refused(void **state)
         struct buf payload = BUF_INIT;
 
         wire_confirm_encode(&confirm, &payload);
-        assert_false(replica_receive(replica, 2, i == 0 ? FRAME_CONFIRM : FRAME_CONFIRM_ACK,
-                                     payload.data, payload.len));
+        assert_false(replica_receive(&replica->peers.receiver, 2,
+                                     i == 0 ? FRAME_CONFIRM : FRAME_CONFIRM_ACK, payload.data,
+                                     payload.len));
         buf_free(&payload);
     }
     assert_int_equal(replica->driver.trust.alarm.count, 2);

@@ -28,7 +28,7 @@ static void test_empty_log(void **state)
     struct entry_log log;
 
     (void)state;
-    entry_log_init(&log, 7);
+    log = (struct entry_log){.first = 7};
     assert_int_equal(entry_log_last(&log), 6);
     assert_null(entry_log_get(&log, 6));
     assert_null(entry_log_get(&log, 7));
@@ -44,7 +44,7 @@ static void test_entries_are_found_by_index(void **state)
     struct entry_log log;
 
     (void)state;
-    entry_log_init(&log, 5);
+    log = (struct entry_log){.first = 5};
     append(&log, 1, 0, "five");
     append(&log, 1, 0, "");
     append(&log, 3, 9, "seven");
@@ -64,7 +64,7 @@ static void test_truncate_then_append(void **state)
     struct entry_log log;
 
     (void)state;
-    entry_log_init(&log, 1);
+    log = (struct entry_log){.first = 1};
     append_many(&log, 10, 2, 1);
     entry_log_truncate(&log, 11); /* beyond the end: nothing */
     assert_int_equal(entry_log_last(&log), 10);
@@ -85,7 +85,7 @@ static void test_drop_prefix_keeps_indexes(void **state)
     struct entry_log log;
 
     (void)state;
-    entry_log_init(&log, 1);
+    log = (struct entry_log){.first = 1};
     append_many(&log, 10, 2, 1);
     entry_log_drop_prefix(&log, 4);
     assert_int_equal(log.first, 5);
@@ -106,7 +106,7 @@ static void test_clear_begins_anew(void **state)
     struct entry_log log;
 
     (void)state;
-    entry_log_init(&log, 1);
+    log = (struct entry_log){.first = 1};
     append_many(&log, 3, 9, 1);
     entry_log_clear(&log, 50);
     assert_int_equal(entry_log_last(&log), 49);
@@ -122,7 +122,7 @@ static void test_a_block_outlives_the_log(void **state)
     struct entry_block *block = entry_block_new("kept", 4);
 
     (void)state;
-    entry_log_init(&log, 1);
+    log = (struct entry_log){.first = 1};
     entry_log_append(&log, 1, 1, 1, entry_block_ref(block));
     entry_log_free(&log);
     assert_int_equal(block->refs, 1);
@@ -135,7 +135,7 @@ static void test_persisted_is_the_whole_write(void **state)
     struct entry_log log;
 
     (void)state;
-    entry_log_init(&log, 1);
+    log = (struct entry_log){.first = 1};
     append_many(&log, 4, 1, 1);
     append_many(&log, 4, 1, 2);
     assert_int_equal(entry_log_persisted(&log, 1, 4, 1), 4);
@@ -150,7 +150,7 @@ static void test_persisted_does_not_count_what_was_appended_again(void **state)
     struct entry_log log;
 
     (void)state;
-    entry_log_init(&log, 1);
+    log = (struct entry_log){.first = 1};
     append_many(&log, 6, 3, 1);
     entry_log_truncate(&log, 4);
     append_many(&log, 3, 3, 2);
@@ -167,7 +167,7 @@ static void test_persisted_counts_what_was_dropped_in_front(void **state)
     struct entry_log log;
 
     (void)state;
-    entry_log_init(&log, 1);
+    log = (struct entry_log){.first = 1};
     append_many(&log, 6, 3, 1);
     entry_log_drop_prefix(&log, 4);
     assert_int_equal(entry_log_persisted(&log, 1, 6, 1), 6);
@@ -186,7 +186,7 @@ static void test_random_walk_keeps_indexes_and_bytes(void **state)
 
     (void)state;
     prng_seed(&prng, 5);
-    entry_log_init(&log, 1);
+    log = (struct entry_log){.first = 1};
     for (unsigned i = 0; i < 20000; i++) {
         uint64_t n = prng_below(&prng, 20);
 
@@ -225,7 +225,7 @@ static void test_terms_never_fall(void **state)
     struct entry_log log;
 
     (void)state;
-    entry_log_init(&log, 1);
+    log = (struct entry_log){.first = 1};
     append(&log, 3, 0, "x");
     assert_true(child_asserts(append_older_term, &log));
     entry_log_free(&log);

@@ -174,12 +174,12 @@ static void test_g2_result_is_patched(void **state)
     struct raft_message same = vote;
 
     (void)state;
-    guard_stale_result(&result, false);
+    guard_result(&result, false, 5);
     assert_int_equal(result.append_entries_result.last_log_index, 12345);
-    guard_stale_result(&result, true);
+    guard_result(&result, true, 5);
     assert_int_equal(result.append_entries_result.last_log_index, 0);
     assert_int_equal(result.append_entries_result.term, 5);
-    guard_stale_result(&vote, true); /* another kind stays as it is */
+    guard_result(&vote, true, 5); /* another kind stays as it is */
     assert_memory_equal(&vote, &same, sizeof vote);
 }
 

@@ -180,10 +180,10 @@ static void test_g7_refusals_carry_the_own_term(void **state)
         struct raft_message out =
             vote_result_of(2, cases[i].term, cases[i].granted, cases[i].pre_vote);
 
-        guard_pre_vote_refusal(&out, 6);
+        guard_result(&out, false, 6);
         assert_int_equal(out.request_vote_result.term, cases[i].to);
     }
-    guard_pre_vote_refusal(&append, 6);
+    guard_result(&append, false, 6);
     assert_int_equal(append.append_entries_result.term, 4);
 }
 

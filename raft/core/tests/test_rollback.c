@@ -36,7 +36,7 @@ static struct rollback met(uint64_t peer)
 }
 
 /* The next start of peer 2 contradicts what is remembered, by this; NULL: it does not. */
-static void expect(struct rollback *memory, struct peer_durable start, const char *what)
+static void expect(struct rollback *memory, struct wire_durable start, const char *what)
 {
     struct rollback_evidence evidence = {NULL, 0, 0};
     struct rollback before;
@@ -99,8 +99,8 @@ static void test_a_later_incarnation_knows_its_term(void **state)
     (void)state;
     rollback_note(&memory, &(struct peer_seen){.id = 2, .term = 6});
     rollback_note(&memory, &(struct peer_seen){.id = 2, .term = 5});
-    expect(&memory, (struct peer_durable){.term = 5}, "term");
-    expect(&memory, (struct peer_durable){.term = 6}, NULL);
+    expect(&memory, (struct wire_durable){.term = 5}, "term");
+    expect(&memory, (struct wire_durable){.term = 6}, NULL);
 }
 
 /* Whatever the term: nobody takes back what is committed. */
@@ -112,9 +112,9 @@ static void test_a_later_incarnation_has_what_is_committed(void **state)
     rollback_note(&memory, &(struct peer_seen){.id = 2, .term = 6});
     rollback_note(&memory, &(struct peer_seen){.id = 2, .committed = 20});
     rollback_note(&memory, &(struct peer_seen){.id = 2, .committed = 19});
-    expect(&memory, (struct peer_durable){.term = 6, .index = 19}, "committed");
-    expect(&memory, (struct peer_durable){.term = 9, .index = 19}, "committed");
-    expect(&memory, (struct peer_durable){.term = 6, .index = 20}, NULL);
+    expect(&memory, (struct wire_durable){.term = 6, .index = 19}, "committed");
+    expect(&memory, (struct wire_durable){.term = 9, .index = 19}, "committed");
+    expect(&memory, (struct wire_durable){.term = 6, .index = 20}, NULL);
 }
 
 /* What it had under one leader another may have cut, but not in that term. */
@@ -126,13 +126,13 @@ static void test_a_later_incarnation_has_its_tail_in_that_term(void **state)
     rollback_note(&memory, &(struct peer_seen){.id = 2, .tail = {6, 20, 5}});
     rollback_note(&memory, &(struct peer_seen){.id = 2, .tail = {6, 19, 5}});
     rollback_note(&memory, &(struct peer_seen){.id = 2, .tail = {5, 99, 5}});
-    expect(&memory, (struct peer_durable){.term = 6, .index = 19}, "acknowledged");
-    expect(&memory, (struct peer_durable){.term = 6, .index = 20}, NULL);
-    expect(&memory, (struct peer_durable){.term = 7, .index = 3}, NULL);
+    expect(&memory, (struct wire_durable){.term = 6, .index = 19}, "acknowledged");
+    expect(&memory, (struct wire_durable){.term = 6, .index = 20}, NULL);
+    expect(&memory, (struct wire_durable){.term = 7, .index = 3}, NULL);
     rollback_note(&memory,
                   &(struct peer_seen){.id = 2, .tail = {7, 3, 7}}); /* a newer leader cut it */
-    expect(&memory, (struct peer_durable){.term = 7, .index = 2}, "acknowledged");
-    expect(&memory, (struct peer_durable){.term = 7, .index = 3}, NULL);
+    expect(&memory, (struct wire_durable){.term = 7, .index = 2}, "acknowledged");
+    expect(&memory, (struct wire_durable){.term = 7, .index = 3}, NULL);
 }
 
 static void test_a_later_incarnation_knows_its_vote(void **state)
@@ -145,10 +145,10 @@ static void test_a_later_incarnation_knows_its_vote(void **state)
         &memory, &(struct peer_seen){.id = 2, .vote_term = 6, .vote = 1}); /* there is one a term */
     rollback_note(&memory, &(struct peer_seen){.id = 2, .vote_term = 5, .vote = 1});
     rollback_note(&memory, &(struct peer_seen){.id = 2, .vote_term = 8, .vote = 0}); /* none */
-    expect(&memory, (struct peer_durable){.term = 6, .vote = 0}, "vote");
-    expect(&memory, (struct peer_durable){.term = 6, .vote = 1}, "vote");
-    expect(&memory, (struct peer_durable){.term = 6, .vote = 3}, NULL);
-    expect(&memory, (struct peer_durable){.term = 7, .vote = 0}, NULL);
+    expect(&memory, (struct wire_durable){.term = 6, .vote = 0}, "vote");
+    expect(&memory, (struct wire_durable){.term = 6, .vote = 1}, "vote");
+    expect(&memory, (struct wire_durable){.term = 6, .vote = 3}, NULL);
+    expect(&memory, (struct wire_durable){.term = 7, .vote = 0}, NULL);
 }
 
 /* The random half of each start that is known tells a copy, however often it was started. */

@@ -124,7 +124,7 @@ static void test_the_log_keeps_what_comes_behind_a_snapshot(void **state)
     (void)state;
     snapshot_send(&leader.driver.transfers, 3, 40, leader.driver.applier.durable.index);
     bench_disk_run(&leader); /* another peer's changes nothing of it */
-    driver_link_changed(&leader.driver, 3, false);
+    snapshot_end_transfer(&leader.driver.transfers, 3);
     append_many(&leader, 50); /* it has a while to take it in, and to ask for them */
     leader.clock.now_ms += LIMIT_SNAPSHOT_MS - 1;
     append_many(&leader, 20);
@@ -229,9 +229,9 @@ static void test_a_broken_link_ends_it(void **state)
     assert_true(bench_disk_step(&leader));
     assert_int_equal(snapshot_reads(&leader.driver.transfers),
                      1); /* the next chunk is being read */
-    driver_link_changed(&leader.driver, 3, false);
+    snapshot_end_transfer(&leader.driver.transfers, 3);
     assert_non_null(transfer_out(&leader));
-    driver_link_changed(&leader.driver, 2, false);
+    snapshot_end_transfer(&leader.driver.transfers, 2);
     expect_dropped(&leader);
     assert_int_equal(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK), 1);
 }
@@ -370,7 +370,7 @@ static void test_each_peer_has_a_transfer_of_its_own(void **state)
     assert_true(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK) > 1);
     assert_int_equal(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK),
                      fake_net_count(&leader.net, 3, FRAME_SNAPSHOT_CHUNK));
-    driver_link_changed(&leader.driver, 2, false);
+    snapshot_end_transfer(&leader.driver.transfers, 2);
     driver_take_events(&leader.driver);
     assert_int_equal(transfer_out(&leader)->peer, 3);
 }

@@ -34,7 +34,7 @@ static void put_row(struct stream *stream, const void *key, size_t key_len, cons
 static void make_stream(struct stream *stream, unsigned count)
 {
     struct state *state = state_new(&fsm_machine);
-    struct fsm_tags *tags = &fsm_of(state)->tags;
+    struct fsm *fsm = fsm_of(state);
     struct row_changes changes = {0};
 
     memset(stream, 0, sizeof *stream);
@@ -44,11 +44,11 @@ static void make_stream(struct stream *stream, unsigned count)
         struct fsm_row *row;
 
         snprintf(name, sizeof name, "tag%08u", i);
-        row = fsm_tags_make(tags, name, strlen(name), NULL, NULL);
+        row = fsm_tags_make(&fsm->tags, name, strlen(name), NULL, NULL);
         row->step = 1;
         row->max_step = 1;
         row->generation = 1;
-        fsm_tags_change_end(tags, row);
+        fsm_tags_change_end(fsm, row);
     }
     state->journal.changes = NULL;
     for (size_t i = 0; i < changes.count; i++) {
@@ -207,7 +207,8 @@ static void test_a_state_takes_the_place_of_another(void **state)
     trial_begin(&trial, &fsm_machine, level_own, 0);
     assert_true(trial_step(&trial, stream.bytes.data, stream.bytes.len, true, &fake.base));
     assert_int_equal(trial_end(&trial, stream.digest, 7, &fits), 0);
-    other = trial_take(&trial);
+    other = trial.state;
+    trial.state = NULL;
     state_take(fsm_state(fsm), other);
     assert_true(state_digest(fsm_state(fsm)) == stream.digest);
     assert_int_equal(fsm_tag_count(fsm), 10);
@@ -215,9 +216,9 @@ static void test_a_state_takes_the_place_of_another(void **state)
     assert_int_equal(fsm_tag_count(fsm_of(other)), 0);
     state_free(other);
     row = fsm_tags_find(&fsm->tags, "tag00000003", 11);
-    fsm_tags_change_begin(&fsm->tags, row);
+    fsm_tags_change_begin(fsm, row);
     row->max_id = 99;
-    fsm_tags_change_end(&fsm->tags, row);
+    fsm_tags_change_end(fsm, row);
     assert_true(state_digest(fsm_state(fsm)) != stream.digest);
     state_free(fsm_state(fsm));
     trial_drop(&trial);

@@ -20,7 +20,7 @@ static uint64_t incarnation(uint64_t count)
 
 static void test_only_requests_for_votes_up_to_the_next_term(void **state)
 {
-    const struct peer_durable start = {.incarnation = incarnation(2), .term = 5};
+    const struct wire_durable start = {.incarnation = incarnation(2), .term = 5};
     struct raft_message same = vote_of(3, 5, 10, 2, false);
     struct raft_message next = vote_of(3, 6, 10, 2, false);
     struct raft_message later = vote_of(3, 7, 10, 2, false);
@@ -29,7 +29,7 @@ static void test_only_requests_for_votes_up_to_the_next_term(void **state)
     struct vote_floor floor = {0};
 
     (void)state;
-    vote_floor_own(&floor, &start);
+    floor.own = vote_floor_met(&floor, &start);
     assert_true(vote_floor_drops(&floor, &same));
     assert_true(vote_floor_drops(&floor, &next));
     assert_false(vote_floor_drops(&floor, &later));
@@ -39,30 +39,30 @@ static void test_only_requests_for_votes_up_to_the_next_term(void **state)
 
 static void test_the_first_start_has_nothing_to_forget(void **state)
 {
-    const struct peer_durable start = {.incarnation = incarnation(1), .term = 5};
+    const struct wire_durable start = {.incarnation = incarnation(1), .term = 5};
     struct raft_message same = vote_of(3, 5, 10, 2, false);
     struct vote_floor floor = {0};
 
     (void)state;
-    vote_floor_own(&floor, &start);
+    floor.own = vote_floor_met(&floor, &start);
     assert_false(vote_floor_drops(&floor, &same));
     assert_true(floor.known < 1);
 }
 
 static void test_the_highest_of_all_is_got_round(void **state)
 {
-    const struct peer_durable own = {.incarnation = incarnation(2), .term = 5};
-    const struct peer_durable lower = {.incarnation = incarnation(9), .term = 3};
-    const struct peer_durable higher = {.incarnation = incarnation(2), .term = 8};
+    const struct wire_durable own = {.incarnation = incarnation(2), .term = 5};
+    const struct wire_durable lower = {.incarnation = incarnation(9), .term = 3};
+    const struct wire_durable higher = {.incarnation = incarnation(2), .term = 8};
     struct raft_message above = vote_of(3, 7, 10, 2, false);
     struct vote_floor floor = {0};
 
     (void)state;
-    vote_floor_own(&floor, &own);
-    vote_floor_met(&floor, &lower);
+    floor.own = vote_floor_met(&floor, &own);
+    (void)vote_floor_met(&floor, &lower);
     assert_true(floor.known >= 6);
     assert_true(floor.known < 7);
-    vote_floor_met(&floor, &higher);
+    (void)vote_floor_met(&floor, &higher);
     assert_true(floor.known >= 9);
     assert_true(floor.known < 10);
     assert_false(vote_floor_drops(&floor, &above)); /* its own is what it was */

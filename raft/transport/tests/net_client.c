@@ -90,7 +90,7 @@ void net_client_close(struct net_client *client)
 
 static void flush_tls(struct net_client *client)
 {
-    struct buf *out = tls_channel_out(client->tls);
+    struct buf *out = &client->tls->out;
 
     if (out->len > 0) {
         net_client_write_raw(client, out->data, out->len);
@@ -139,7 +139,7 @@ static void take(struct net_client *client, const uint8_t *data, size_t len)
         return;
     }
     tls_channel_feed(client->tls, data, len);
-    if (!tls_channel_is_open(client->tls)) {
+    if (client->tls->state != CHANNEL_OPEN) {
         rv = tls_channel_shake(client->tls);
     }
     while (rv > 0 && got > 0) {
@@ -229,7 +229,7 @@ static void secured(struct net_client *client, struct tls_channel *tls)
 {
     client->tls = tls;
     flush_tls(client);
-    RUN_UNTIL(client->world, net_client_ended(client) || tls_channel_is_open(tls));
+    RUN_UNTIL(client->world, net_client_ended(client) || tls->state == CHANNEL_OPEN);
     assert_false(client->ended);
     client->proof = *tls_channel_peer(tls);
 }
@@ -243,7 +243,7 @@ void net_client_secure(struct net_client *client, uint64_t wanted)
 {
     struct net_keys *keys = keys_of(client);
 
-    secured(client, tls_channel_dial(keys, 0, client->config.node_id, wanted));
+    secured(client, tls_channel_new(keys, &keys->credentials[0], client->config.node_id, wanted));
     net_keys_unref(keys);
 }
 
@@ -251,7 +251,7 @@ void net_server_secure(struct net_client *client)
 {
     struct net_keys *keys = keys_of(client);
 
-    secured(client, tls_channel_accept(keys, client->config.node_id));
+    secured(client, tls_channel_new(keys, NULL, client->config.node_id, 0));
     net_keys_unref(keys);
 }
 

@@ -95,12 +95,12 @@ static void take_out(struct shake *shake, struct buf *out)
     shake->message.type = (enum frame_type)0;
     shake->message.payload.len = 0;
     if (out->len > 0) {
-        frame_decoder_init(&decoder);
+        decoder = (struct frame_decoder){0};
         assert_int_equal(frame_decoder_next(&decoder, &data, &len, &frame), 1);
         assert_int_equal(len, 0);
         shake->message.type = frame.type;
         buf_put(&shake->message.payload, frame.payload, frame.len);
-        frame_decoder_free(&decoder);
+        buf_free(&decoder.buf);
     }
     buf_free(out);
 }

@@ -90,13 +90,13 @@ static void take_out(struct shake *shake, struct buf *out)
     struct frame frame;
 
     shake->payload.len = 0;
-    frame_decoder_init(&decoder);
+    decoder = (struct frame_decoder){0};
     if (len > 0) {
         assert_int_equal(frame_decoder_next(&decoder, &data, &len, &frame), 1);
         shake->type = frame.type;
         buf_put(&shake->payload, frame.payload, frame.len);
     }
-    frame_decoder_free(&decoder);
+    buf_free(&decoder.buf);
     buf_free(out);
 }
 
@@ -118,11 +118,7 @@ static void begin(struct shake *shake, bool joins)
     struct buf out = BUF_INIT;
 
     handshake_accept(&shake->b, &shake->b_config, &any);
-    if (joins) {
-        handshake_join(&shake->a, &shake->a_config, &any, &out);
-    } else {
-        handshake_dial(&shake->a, &shake->a_config, 2, &any, &out);
-    }
+    handshake_dial(&shake->a, &shake->a_config, joins ? 0 : 2, &any, &out);
     take_out(shake, &out);
     deliver(shake, &shake->b);
     deliver(shake, &shake->a);

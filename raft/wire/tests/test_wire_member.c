@@ -117,7 +117,7 @@ static void make_joined(enum member_outcome outcome, size_t why_len, const struc
 }
 
 /* conf NULL: none. */
-static void make_statement(const struct peer_durable *start, uint64_t index, const struct buf *conf,
+static void make_statement(const struct wire_durable *start, uint64_t index, const struct buf *conf,
                            size_t earlier_len, struct buf *buf)
 {
     static const uint8_t earlier[4 * LIMIT_INCARNATIONS - 4] = {0xa, 0xb, 0xc, 0xd, 0xe, 0xf, 1, 2};
@@ -144,7 +144,7 @@ static void make_statement(const struct peer_durable *start, uint64_t index, con
 
 static void test_golden_bytes(void **state)
 {
-    const struct peer_durable start = {
+    const struct wire_durable start = {
         .incarnation = 3, .term = 5, .index = 7, .vote = 2, .last_term = 4};
     struct buf bytes = BUF_INIT;
     struct buf conf = BUF_INIT;
@@ -185,7 +185,7 @@ static void refuse_truncations(codec_fn codec, struct buf *bytes)
 
 static void test_every_truncation_is_refused(void **state)
 {
-    const struct peer_durable start = {.incarnation = 1, .term = 2, .index = 3, .last_term = 2};
+    const struct wire_durable start = {.incarnation = 1, .term = 2, .index = 3, .last_term = 2};
     struct buf bytes = BUF_INIT;
     struct buf conf = BUF_INIT;
 
@@ -353,7 +353,7 @@ static void test_bounds_of_an_answer(void **state)
 /* The largest of everything that may be said fits a frame of a handshake. */
 static void test_the_largest_fit_a_handshake_frame(void **state)
 {
-    const struct peer_durable start = {UINT64_MAX, INDEX_MAX, INDEX_MAX, LIMIT_NODE_ID, INDEX_MAX};
+    const struct wire_durable start = {UINT64_MAX, INDEX_MAX, INDEX_MAX, LIMIT_NODE_ID, INDEX_MAX};
     struct buf bytes = BUF_INIT;
     struct buf conf = BUF_INIT;
 
@@ -397,7 +397,7 @@ static void test_mutations(void **state)
         struct buf bytes = BUF_INIT;
 
         if (i % 3 == 0) {
-            make_statement(&(struct peer_durable){1, 2, 3, 0, 2}, 4, &conf, 0, &bytes);
+            make_statement(&(struct wire_durable){1, 2, 3, 0, 2}, 4, &conf, 0, &bytes);
         } else if (i % 3 == 1) {
             wire_join_encode(&(struct wire_join){"somewhere:7081", {uid_make(1, 2), 3}}, &bytes);
         } else {

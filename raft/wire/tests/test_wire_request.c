@@ -501,7 +501,7 @@ static void test_buffers(void **state)
 
 static void test_durable(void **state)
 {
-    const struct wire_durable durable = {{0x0102, 9, 0x1122, 3, 8}};
+    const struct wire_durable durable = {0x0102, 9, 0x1122, 3, 8};
     struct wire_durable got;
     struct buf buf = BUF_INIT;
 

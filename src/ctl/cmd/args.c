@@ -10,16 +10,22 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/process.h"
 #include "src/ctl/cmd/command.h"
 
 /* --- the command line: which command --- */
 
 #define WORDS_MAX (2 + COMMAND_OPERANDS_MAX)
 
+/* Family and name, for "%s%s%s". */
+#define COMMAND_WORDS(command)                                                                     \
+    (command)->family, (command)->name != NULL ? " " : "",                                         \
+        (command)->name != NULL ? (command)->name : ""
+
 /* The state while the command line is parsed. */
 struct parsing {
     struct ctl *ctl;
-    enum args_action *action;
+    enum { ARGS_RUN, ARGS_HELP, ARGS_VERSION } action;
     int argc;
     char **argv;
     int at;
@@ -35,7 +41,7 @@ static const struct command *args_find(const struct parsing *parsing)
 {
     const struct command *by_default = NULL;
 
-    for (EACH_COMMAND(c)) {
+    for (const struct command *c = COMMANDS; c->family != NULL; c++) {
         bool own = parsing->count > 0 && strcmp(c->family, parsing->words[0]) == 0;
 
         if (own &&
@@ -54,7 +60,7 @@ static enum ctl_exit args_unknown(const struct parsing *parsing)
     if (parsing->count == 0) {
         return ctl_fail(CTL_USAGE, "no command; see leafctl --help");
     }
-    for (EACH_COMMAND(c)) {
+    for (const struct command *c = COMMANDS; c->family != NULL; c++) {
         if (strcmp(c->family, parsing->words[0]) == 0) {
             buf_printf(&names, " %s", c->name);
         }
@@ -141,85 +147,15 @@ static enum ctl_exit args_take_option(struct parsing *parsing, const char *word)
                                    "machine: put it into a file, for --token-file");
     }
     ctl->json |= setting != NULL;
-    *parsing->action = other == NULL         ? *parsing->action
-                       : other == &others[0] ? ARGS_HELP
-                                             : ARGS_VERSION;
+    parsing->action = other == NULL         ? parsing->action
+                      : other == &others[0] ? ARGS_HELP
+                                            : ARGS_VERSION;
     return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: no value", word);
 }
 
-/* --- all of it --- */
-
-static enum ctl_exit args_take_operands(struct parsing *parsing)
-{
-    struct ctl *ctl = parsing->ctl;
-    const struct command *command = args_find(parsing);
-    const char *operands;
-    unsigned used;
-    unsigned given;
-    unsigned least = 0;
-    unsigned most = 0;
-
-    ctl->command = command;
-    if (*parsing->action != ARGS_RUN) {
-        return CTL_DONE;
-    }
-    if (command == NULL) {
-        return args_unknown(parsing);
-    }
-    if (parsing->of_options != NULL && parsing->of_options != command) {
-        return ctl_fail(CTL_USAGE, "options of a command stand after its name: leafctl %s %s ...",
-                        command->family, command->name != NULL ? command->name : "");
-    }
-    used = command->name != NULL && parsing->count > 1 ? 2 : 1;
-    given = parsing->count - used;
-    operands = command->operands != NULL ? command->operands : "";
-    if (strcmp(operands, "...") == 0) {
-        most = COMMAND_OPERANDS_MAX;
-    } else { /* a word each, in brackets if optional */
-        for (const char *word = command->operands; word != NULL; word = strchr(word, ' ')) {
-            word += *word == ' ';
-            least += *word != '[';
-            most++;
-        }
-    }
-    ASSERT(most <= COMMAND_OPERANDS_MAX);
-    if (given < least || given > most) {
-        return ctl_fail(CTL_USAGE, "usage: leafctl %s%s%s %s", COMMAND_WORDS(command), operands);
-    }
-    for (unsigned i = 0; i < given; i++) {
-        ctl->args.operands[i] = parsing->words[used + i];
-    }
-    return CTL_DONE;
-}
-
-enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action)
-{
-    struct parsing parsing = {.ctl = ctl, .action = ret_action, .argc = argc, .argv = argv};
-    enum ctl_exit code = CTL_DONE;
-
-    ctl->commands = COMMANDS;
-    *ret_action = ARGS_RUN;
-    for (parsing.at = 1; code == CTL_DONE && parsing.at < argc; parsing.at++) {
-        const char *word = argv[parsing.at];
-
-        if (!parsing.only_words && strcmp(word, "--") == 0) {
-            parsing.only_words = true;
-        } else if (!parsing.only_words && word[0] == '-' && word[1] != '\0') {
-            code = args_take_option(&parsing, word);
-        } else if (parsing.count == WORDS_MAX) {
-            code = ctl_fail(CTL_USAGE, "too many operands, from \"%s\" on", word);
-        } else {
-            parsing.words[parsing.count++] = word;
-        }
-    }
-    return code == CTL_DONE ? args_take_operands(&parsing) : code;
-}
-
-/* --- the table as text --- */
+/* --- help --- */
 
 #define TEXT_COLUMN 30
-
-/* --- help --- */
 
 /* "tags put TAG", without parts that cannot be given. */
 static void describe_words(const struct command *command, struct buf *out)
@@ -259,42 +195,34 @@ static void describe_put_options(const struct option_about *list, struct buf *ou
     }
 }
 
-static void describe_put_settings(struct buf *out)
+/* All commands, a line each; or this one, with its options. Then the settings. */
+static void describe(const struct command *command, struct buf *out)
 {
-    buf_printf(out,
-               "\nsettings, also as LEAFCTL_SERVER and so on, or in ~/.config/leafctl/config:\n");
-    describe_put_options(SETTINGS_ABOUT, out);
-}
-
-void describe_all(struct buf *out)
-{
-    buf_printf(out,
-               "leafctl - look at a cluster of leafd, and change it\n\nusage: leafctl [SETTINGS] "
-               "COMMAND\n\ncommands:\n");
-    for (EACH_COMMAND(at)) {
+    if (command != NULL) {
+        buf_printf(out, "usage: leafctl ");
+        describe_words(command, out);
+        buf_printf(out, "%s\n\n  %s\n", command->options != NULL ? " [OPTIONS]" : "",
+                   command->summary);
+        buf_printf(out, command->text != NULL ? "  %s\n" : "", command->text);
+        buf_printf(out, command->options != NULL ? "\noptions:\n" : "");
+        describe_put_options(command->options, out);
+    } else {
+        buf_printf(out, "leafctl - look at a cluster of leafd, and change it\n\n"
+                        "usage: leafctl [SETTINGS] COMMAND\n\ncommands:\n");
+    }
+    for (const struct command *at = COMMANDS; command == NULL && at->family != NULL; at++) {
         BUF_LOCAL(what);
 
         describe_words(at, &what);
         describe_put_line(buf_text(&what), at->summary, out);
     }
-    describe_put_settings(out);
-    buf_printf(out, "\nleafctl COMMAND --help explains a command; leafctl --version prints the "
-                    "version.\n");
-}
-
-void describe_command(const struct command *command, struct buf *out)
-{
-    buf_printf(out, "usage: leafctl ");
-    describe_words(command, out);
-    buf_printf(out, "%s\n\n  %s\n", command->options != NULL ? " [OPTIONS]" : "", command->summary);
-    if (command->text != NULL) {
-        buf_printf(out, "  %s\n", command->text);
-    }
-    if (command->options != NULL) {
-        buf_printf(out, "\noptions:\n");
-    }
-    describe_put_options(command->options, out);
-    describe_put_settings(out);
+    buf_printf(out,
+               "\nsettings, also as LEAFCTL_SERVER and so on, or in ~/.config/leafctl/config:\n");
+    describe_put_options(SETTINGS_ABOUT, out);
+    buf_printf(out, "%s",
+               command == NULL ? "\nleafctl COMMAND --help explains a command; leafctl --version "
+                                 "prints the version.\n"
+                               : "");
 }
 
 /* --- completions --- */
@@ -329,13 +257,15 @@ static const char *complete_value_of(const char *word)
         return NULL;
     }
     found = option_find(SETTINGS_ABOUT, name, len, !is_long);
-    for (EACH_COMMAND(at)) {
+    for (const struct command *at = COMMANDS; at->family != NULL; at++) {
         found = found != NULL ? found : option_find(at->options, name, len, !is_long);
     }
     return found != NULL ? found->value : NULL;
 }
 
-void complete_words(const char *const *words, size_t count, struct buf *out)
+/* Append the possible last words, a line each with a tab and a description, or ":file"; nothing for
+ * other values. */
+static void complete_words(char *const *words, size_t count, struct buf *out)
 {
     const char *last = count > 0 ? words[count - 1] : "";
     struct parsing before = {.count = 0};
@@ -362,7 +292,7 @@ void complete_words(const char *const *words, size_t count, struct buf *out)
         complete_put("--", "help", NULL, out);
         return;
     }
-    for (EACH_COMMAND(at)) {
+    for (const struct command *at = COMMANDS; at->family != NULL; at++) {
         if (before.count == 0 && (at == COMMANDS || strcmp(at[-1].family, at->family) != 0)) {
             complete_put("", at->family, at->name == NULL ? at->summary : NULL, out);
         } else if (before.count == 1 && at->name != NULL &&
@@ -373,4 +303,80 @@ void complete_words(const char *const *words, size_t count, struct buf *out)
     if (out->len == 0 && command != NULL && is_file(command->operands)) {
         buf_printf(out, ":file\n");
     }
+}
+
+/* --- all of it --- */
+
+/* The command that the words name, with its operands. */
+static enum ctl_exit args_take_operands(struct parsing *parsing)
+{
+    struct ctl *ctl = parsing->ctl;
+    const struct command *command = ctl->command;
+    const char *operands = command->operands != NULL ? command->operands : "";
+    unsigned used = command->name != NULL && parsing->count > 1 ? 2 : 1;
+    unsigned given = parsing->count - used;
+    unsigned least = 0;
+    unsigned most = 0;
+
+    if (parsing->of_options != NULL && parsing->of_options != command) {
+        return ctl_fail(CTL_USAGE, "options of a command stand after its name: leafctl %s %s ...",
+                        command->family, command->name != NULL ? command->name : "");
+    }
+    if (strcmp(operands, "...") == 0) {
+        most = COMMAND_OPERANDS_MAX;
+    } else { /* a word each, in brackets if optional */
+        for (const char *word = command->operands; word != NULL; word = strchr(word, ' ')) {
+            word += *word == ' ';
+            least += *word != '[';
+            most++;
+        }
+    }
+    ASSERT(most <= COMMAND_OPERANDS_MAX);
+    if (given < least || given > most) {
+        return ctl_fail(CTL_USAGE, "usage: leafctl %s%s%s %s", COMMAND_WORDS(command), operands);
+    }
+    for (unsigned i = 0; i < given; i++) {
+        ctl->args.operands[i] = parsing->words[used + i];
+    }
+    return CTL_DONE;
+}
+
+enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, bool *ret_run)
+{
+    struct parsing parsing = {.ctl = ctl, .argc = argc, .argv = argv};
+    enum ctl_exit code = CTL_DONE;
+
+    ctl->commands = COMMANDS;
+    *ret_run = false;
+    if (argc >= 2 && strcmp(argv[1], "--complete") == 0) { /* for the shells */
+        complete_words(argv + 2, (size_t)argc - 2, &ctl->out);
+        return CTL_DONE;
+    }
+    for (parsing.at = 1; code == CTL_DONE && parsing.at < argc; parsing.at++) {
+        const char *word = argv[parsing.at];
+
+        if (!parsing.only_words && strcmp(word, "--") == 0) {
+            parsing.only_words = true;
+        } else if (!parsing.only_words && word[0] == '-' && word[1] != '\0') {
+            code = args_take_option(&parsing, word);
+        } else if (parsing.count == WORDS_MAX) {
+            code = ctl_fail(CTL_USAGE, "too many operands, from \"%s\" on", word);
+        } else {
+            parsing.words[parsing.count++] = word;
+        }
+    }
+    ctl->command = args_find(&parsing);
+    if (code != CTL_DONE) {
+        return code;
+    }
+    if (parsing.action == ARGS_VERSION) {
+        buf_printf(&ctl->out, "leafctl %s%s%s\n", LEAFD_VERSION,
+                   commit_built[0] != '\0' ? " commit " : "", commit_built);
+    } else if (parsing.action == ARGS_HELP) {
+        describe(ctl->command, &ctl->out);
+    } else {
+        *ret_run = true;
+        code = ctl->command != NULL ? args_take_operands(&parsing) : args_unknown(&parsing);
+    }
+    return code;
 }

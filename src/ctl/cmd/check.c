@@ -75,8 +75,8 @@ static void status_put(struct ctl *ctl, json_t *status)
     };
     struct buf *out = &ctl->out;
     size_t alarms = field_count(status, "alarms");
-    GRID_LOCAL(members, titles);
-    GRID_LOCAL(zones, zone_titles);
+    struct grid members = {.titles = titles};
+    struct grid zones = {.titles = zone_titles};
 
     ctl_put_form(out,
                  "cluster   {cluster_id} (uid {uid}), as node {node_id:n} sees it\n"
@@ -214,14 +214,15 @@ finding_add(struct check *check, enum severity severity, const char *about, cons
                                      todo != NULL ? finding_text(todo) : NULL)));
 }
 
-/* Append them for people, worst first; with_good: also the good ones. */
-static void findings_print(const struct check *check, bool with_good, struct buf *out)
+/* Append them for people, worst first, down to this severity. */
+static void findings_put(const struct check *check, enum severity least)
 {
-    size_t i;
-    json_t *finding;
+    struct buf *out = &check->ctl->out;
 
-    for (int severity = SEVERITY_CRITICAL; severity >= (with_good ? 0 : SEVERITY_WARNING);
-         severity--) {
+    for (int severity = SEVERITY_CRITICAL; severity >= (int)least; severity--) {
+        size_t i;
+        json_t *finding;
+
         json_array_foreach(check->findings, i, finding)
         {
             if (!field_is(finding, "severity", SEVERITIES[severity])) {
@@ -405,37 +406,18 @@ static const char *check_reason(const struct answer *answer)
     return answer->error.len > 0 ? (char *)answer->error.data : "no answer";
 }
 
-/* Pools of worker ids for a zone that no node is in. As the leader warns itself. */
-static void check_pools(struct check *check, size_t which, const json_t *status)
+/* Names of zones that may be misspelt, as nodes warn in their logs (src/service/id_service.c and
+ * raft/cluster/announce.c). pools: of worker ids, too. */
+static void check_zones(struct check *check, size_t which, const json_t *status, bool pools)
 {
     const struct ask ask = {.target = "/api/workers/pools", .server = &which};
-    char why[WORKER_POOLS_WHY_BYTES];
-    struct worker_pools pools = {0};
-    const char *text = NULL;
-    ANSWER_LOCAL(answer);
-
-    if (cluster_ask(check->ctl->cluster, &ask, &answer) == CTL_DONE) {
-        text = field_text(answer.json, "pools");
-    }
-    if (text == NULL || worker_pools_read(text, strlen(text), &pools, why) != 0) {
-        return;
-    }
-    for (uint32_t i = 0; i < pools.count; i++) {
-        if (count_members(status, "zone", pools.items[i].zone) == 0) {
-            finding_add(check, SEVERITY_WARNING, "zone",
-                        "is it spelt as zone on its nodes? leafctl workers pools shows the pools",
-                        "no node is in zone %s, which has the worker ids %u to %u",
-                        pools.items[i].zone, pools.items[i].first, pools.items[i].last);
-        }
-    }
-}
-
-/* As nodes warn themselves (src/service/id_service.c and raft/cluster/announce.c). */
-static void check_zones(struct check *check, const json_t *status)
-{
     const char *preferred = field_text(status, "prefer_zone");
     size_t count = field_count(status, "members");
+    struct worker_pools known = {0};
+    char why[WORKER_POOLS_WHY_BYTES];
     const char *shared = NULL;
+    const char *text;
+    ANSWER_LOCAL(answer);
 
     if (preferred != NULL && count_members(status, "zone", preferred) == 0) {
         finding_add(check, SEVERITY_WARNING, "zone",
@@ -456,6 +438,20 @@ static void check_zones(struct check *check, const json_t *status)
                         "is the setting zone spelt as on the other nodes?",
                         "node %" PRId64 " alone is in zone %s, while others share %s",
                         field_number(member, "id", 0), zone, shared);
+        }
+    }
+    text = pools && cluster_ask(check->ctl->cluster, &ask, &answer) == CTL_DONE
+               ? field_text(answer.json, "pools")
+               : NULL;
+    if (text == NULL || worker_pools_read(text, strlen(text), &known, why) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < known.count; i++) {
+        if (count_members(status, "zone", known.items[i].zone) == 0) {
+            finding_add(check, SEVERITY_WARNING, "zone",
+                        "is it spelt as zone on its nodes? leafctl workers pools shows the pools",
+                        "no node is in zone %s, which has the worker ids %u to %u",
+                        known.items[i].zone, known.items[i].first, known.items[i].last);
         }
     }
 }
@@ -505,14 +501,13 @@ static void check_ready(struct check *check, size_t which, const char *server)
 
 static void check_server(struct check *check, size_t which)
 {
-    const struct server *server = &cluster_servers(check->ctl->cluster)->list[which];
+    const struct server *server = &check->ctl->cluster->servers.list[which];
     ANSWER_LOCAL(answer);
     const struct ask ask = {.target = "/api/status", .server = &which};
-    enum ctl_exit code = cluster_ask(check->ctl->cluster, &ask, &answer);
+    enum ctl_exit code = ctl_ask(check->ctl, &ask, &answer);
     const char *uid;
     bool is_led;
 
-    code = code == CTL_DONE ? ctl_must_be_object(&answer) : code;
     if (code != CTL_DONE) {
         check->code = code;
         if (code == CTL_DENIED) {
@@ -521,6 +516,8 @@ static void check_server(struct check *check, size_t which)
         } else if (code != CTL_INTERNAL) {
             finding_add(check, SEVERITY_CRITICAL, "server", "is it up, and is this its address?",
                         "%s", check_reason(&answer));
+        } else {
+            (void)ctl_failed(code, &answer);
         }
         return;
     }
@@ -536,10 +533,7 @@ static void check_server(struct check *check, size_t which)
                     check->uid);
     }
     find_in_status(check, answer.json);
-    check_zones(check, answer.json);
-    if (is_led && !check->is_led) {
-        check_pools(check, which, answer.json);
-    }
+    check_zones(check, which, answer.json, is_led && !check->is_led);
     check->is_led |= is_led;
     check->answered++;
     if (!server->tls && !address_is_loopback(server->address)) {
@@ -582,7 +576,7 @@ static void check_level(struct check *check)
  * admin. */
 static void check_anonymous(struct check *check)
 {
-    const struct servers *servers = cluster_servers(check->ctl->cluster);
+    const struct servers *servers = &check->ctl->cluster->servers;
     const struct ask ask = {.target = "/api/audit?limit=1"};
     bool far = false;
     ANSWER_LOCAL(answer);
@@ -629,7 +623,7 @@ enum ctl_exit run_check(struct ctl *ctl)
     static const char *const words[] = {"healthy", "up, with warnings", "critical"};
     struct check check = {.ctl = ctl, .findings = MUST_HAVE(json_array()), .code = CTL_UNREACHABLE};
 
-    for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
+    for (size_t i = 0; i < ctl->cluster->servers.count; i++) {
         check_server(&check, i);
     }
     if (check.is_led) {
@@ -641,13 +635,12 @@ enum ctl_exit run_check(struct ctl *ctl)
         check.code = exits[check.worst];
     }
     if (ctl->json) {
-        json_t *json = MUST_HAVE(
+        json_auto_t *json = MUST_HAVE(
             json_pack("{s:s, s:O}", "worst", SEVERITIES[check.worst], "findings", check.findings));
 
         ctl_put_json(ctl, json);
-        json_decref(json);
     } else {
-        findings_print(&check, ctl_has(ctl, "all"), &ctl->out);
+        findings_put(&check, ctl_has(ctl, "all") ? SEVERITY_GOOD : SEVERITY_WARNING);
         buf_printf(&ctl->out, "the cluster is %s\n", words[check.worst]);
     }
     json_decref(check.findings);

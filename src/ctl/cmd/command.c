@@ -17,6 +17,7 @@
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/utf8.h"
+#include "src/id/codec/snowflake_layout.h"
 
 /* --- text --- */
 
@@ -50,7 +51,7 @@ void clean_text(struct buf *out, const char *text)
     }
 }
 
-/* The width of clean text in a terminal: wide characters count twice. */
+/* The width of clean text, which is UTF-8, in a terminal: wide characters count twice. */
 static size_t clean_width(const char *text)
 {
     size_t width = 0;
@@ -60,8 +61,8 @@ static size_t clean_width(const char *text)
         int columns;
 
         step = utf8_step(text, left, &code);
-        columns = step == 0 ? 1 : wcwidth((wchar_t)code);
-        step = step == 0 ? 1 : step;
+        ASSERT(step > 0);
+        columns = wcwidth((wchar_t)code);
         width += columns < 0 ? 1 : (size_t)columns;
     }
     return width;
@@ -101,47 +102,34 @@ const char *units_ms(uint64_t ms, char out[UNITS_BYTES])
     return out;
 }
 
-/* --- tables --- */
-
-void grid_free(struct grid *grid)
-{
-    buf_free(&grid->text);
-}
-
 /* --- messages and output --- */
-
-/* Print foreign lines, each cleaned. */
-static void print_lines(const char *text)
-{
-    BUF_LOCAL(line);
-
-    while (*text != '\0') {
-        size_t len = strcspn(text, "\n");
-
-        line.len = 0;
-        clean_put(&line, text, len);
-        fprintf(stderr, "leafctl: %.*s\n", (int)line.len, line.len > 0 ? (char *)line.data : "");
-        text += text[len] == '\n' ? len + 1 : len;
-    }
-}
 
 enum ctl_exit ctl_fail(enum ctl_exit code, const char *format, ...)
 {
     BUF_LOCAL(text);
+    BUF_LOCAL(clean);
     va_list args;
+    char *rest;
 
     va_start(args, format);
     buf_vprintf(&text, format, args);
     va_end(args);
+    for (rest = buf_text(&text); *rest != '\0';) {
+        size_t len = strcspn(rest, "\n");
+
+        buf_printf(&clean, "leafctl: ");
+        clean_put(&clean, rest, len);
+        buf_put(&clean, "\n", 1);
+        rest += rest[len] == '\n' ? len + 1 : len;
+    }
     (void)fflush(stdout);
-    print_lines(buf_text(&text));
+    (void)fwrite(clean.data, 1, clean.len, stderr);
     return code;
 }
 
 enum ctl_exit ctl_failed(enum ctl_exit code, struct answer *answer)
 {
-    (void)fflush(stdout);
-    print_lines(answer->error.len > 0 ? (const char *)answer->error.data : "failed");
+    (void)ctl_fail(code, "%s", answer->error.len > 0 ? (char *)answer->error.data : "failed");
     answer_free(answer);
     return code;
 }
@@ -361,37 +349,37 @@ void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsign
     size_t titles = grid->titled ? 0 : 1; /* the first line is of titles */
     size_t columns = 0;
     size_t cells;
-    const char *text;
+    const char *at;
+    BUF_LOCAL(text); /* of the cells, each ended by a NUL */
 
     while (grid->titles[columns].title != NULL) {
         columns++;
     }
     ASSERT(columns <= GRID_COLUMNS_MAX);
     cells = (json_array_size(rows) + titles) * columns;
-    grid->text.len = 0;
     for (size_t cell = 0; cell < cells; cell++) {
         const struct grid_column *column = &grid->titles[cell % columns];
         size_t *width = &grid->widths[cell % columns];
-        size_t before = grid->text.len;
+        size_t before = text.len;
         size_t own;
 
         if (titles > 0 && cell < columns) {
-            buf_printf(&grid->text, "%s", column->title + (*column->title == '>'));
+            buf_printf(&text, "%s", column->title + (*column->title == '>'));
         } else {
-            ctl_put_form(&grid->text, column->form, json_array_get(rows, cell / columns - titles));
+            ctl_put_form(&text, column->form, json_array_get(rows, cell / columns - titles));
         }
-        buf_put(&grid->text, "", 1);
-        own = clean_width((const char *)grid->text.data + before);
+        buf_put(&text, "", 1);
+        own = clean_width((const char *)text.data + before);
         *width = own > *width ? own : *width;
     }
     grid->titled = true;
-    text = (const char *)grid->text.data;
-    for (size_t cell = 0; cell < cells; cell++, text += strlen(text) + 1) {
+    at = (const char *)text.data;
+    for (size_t cell = 0; cell < cells; cell++, at += strlen(at) + 1) {
         size_t column = cell % columns;
-        int blanks = (int)(grid->widths[column] - clean_width(text));
+        int blanks = (int)(grid->widths[column] - clean_width(at));
         bool right = *grid->titles[column].title == '>';
 
-        buf_printf(out, "%*s%s", (column == 0 ? (int)indent : 0) + (right ? blanks : 0), "", text);
+        buf_printf(out, "%*s%s", (column == 0 ? (int)indent : 0) + (right ? blanks : 0), "", at);
         if (column + 1 < columns) {
             buf_printf(out, "%*s", right ? 2 : blanks + 2, "");
             continue;
@@ -405,23 +393,25 @@ void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsign
 
 /* --- requests --- */
 
-enum ctl_exit ctl_must_be_object(struct answer *answer)
+enum ctl_exit ctl_ask(struct ctl *ctl, const struct ask *ask, struct answer *ret)
 {
-    if (json_is_object(answer->json)) {
-        return CTL_DONE;
+    enum ctl_exit code = cluster_ask(ctl->cluster, ask, ret);
+
+    if (code != CTL_DONE || ret->status == 204 || json_is_object(ret->json)) {
+        return code;
     }
-    (void)ctl_fail(CTL_INTERNAL, "%s: the answer is no JSON object: is it a leafd?",
-                   answer->server);
-    answer_free(answer);
+    ret->error.len = 0;
+    buf_printf(&ret->error, "%s: the answer is no JSON object: is it a leafd?", ret->server);
+    buf_put(&ret->error, "", 1);
     return CTL_INTERNAL;
 }
 
 enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret)
 {
     const struct ask ask = {.target = target};
-    enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
+    enum ctl_exit code = ctl_ask(ctl, &ask, ret);
 
-    return code != CTL_DONE ? ctl_failed(code, ret) : ctl_must_be_object(ret);
+    return code != CTL_DONE ? ctl_failed(code, ret) : CTL_DONE;
 }
 
 void target_put(struct buf *target, const char *text)
@@ -455,7 +445,7 @@ enum ctl_exit ctl_send(struct ctl *ctl, const char *method, const char *target, 
 {
     char *text = body != NULL ? MUST_HAVE(json_dumps(body, JSON_COMPACT)) : NULL;
     const struct ask ask = {.method = method, .target = target, .body = text, .once = once};
-    enum ctl_exit code = cluster_ask(ctl->cluster, &ask, ret);
+    enum ctl_exit code = ctl_ask(ctl, &ask, ret);
 
     free(text);
     return code;
@@ -491,13 +481,16 @@ static const struct part OPTION_PARTS[] = {
 static enum ctl_exit part_check(const struct part *part, const char *text, uint64_t *ret_number)
 {
     size_t len = strlen(text);
+    struct snowflake_parts parts;
     struct address split;
+    enum id_form form;
 
     if (part->kind == PART_BOUND && strcmp(text, "none") == 0) {
         *ret_number = part->max;
         return CTL_DONE;
     }
-    if (part->kind == PART_NUMBER || part->kind == PART_BOUND) {
+    if (part->kind == PART_NUMBER || part->kind == PART_BOUND ||
+        (part->kind == PART_ID && !long_id_read(text, len, &form, &parts))) {
         return ctl_number(part->given, text, part->min, part->max, ret_number);
     }
     if (part->kind == PART_TAG && (len == 0 || len > LIMIT_TAG_NAME_BYTES)) {
@@ -575,7 +568,7 @@ static enum ctl_exit request_list(struct ctl *ctl)
     const char *after = ctl_option(ctl, "after");
     uint64_t left = UINT64_MAX; /* to show yet */
     struct pages pages = {.ctl = ctl, .path = command->path, .prefix = ctl->args.operands[0]};
-    GRID_LOCAL(grid, command->columns);
+    struct grid grid = {.titles = command->columns};
 
     pages.code = ctl_number_option(ctl, "limit", INT64_MAX, &left);
     if (pages.code == CTL_DONE && command->before != NULL) {
@@ -624,7 +617,7 @@ enum ctl_exit ctl_request(struct ctl *ctl)
     BUF_LOCAL(target);
     BUF_LOCAL(path);
     ANSWER_LOCAL(answer);
-    json_t *body = NULL;
+    json_auto_t *body = NULL;
     enum ctl_exit code = CTL_DONE;
     bool gone = false;
 
@@ -634,7 +627,6 @@ enum ctl_exit ctl_request(struct ctl *ctl)
     code = ctl_fill(ctl, method, &target, &body);
     code = code == CTL_DONE && command->before != NULL ? command->before(ctl, &body) : code;
     if (code != CTL_DONE) {
-        json_decref(body);
         return code;
     }
     if (command->waits) {
@@ -650,24 +642,19 @@ enum ctl_exit ctl_request(struct ctl *ctl)
         gone = answer.status == 204 && method != NULL && strcmp(method, "DELETE") == 0;
         gone |= command->may_be_gone && code == CTL_NOT_FOUND && answer.repeated;
     }
-    json_decref(body);
     if (code != CTL_DONE && !gone) {
         if (strcmp(answer.code, "would_repeat") == 0) {
             ctl_progress("--force sets it all the same: only where no id from there on is in use");
         }
         return ctl_failed(code, &answer);
     }
-    code = gone ? CTL_DONE : ctl_must_be_object(&answer);
     ctl->status = answer.status;
-    if (code != CTL_DONE || (gone && ctl->json)) {
-        return code;
-    }
-    if (command->form != NULL || ctl->json) {
+    if (command->form != NULL || (ctl->json && !gone)) {
         ctl_put(ctl, answer.json, command->form);
-    } else {
+    } else if (!ctl->json) {
         command->put(ctl, gone ? NULL : answer.json);
     }
-    return code;
+    return CTL_DONE;
 }
 
 /* --- changes that take a while --- */
@@ -675,8 +662,8 @@ enum ctl_exit ctl_request(struct ctl *ctl)
 #define WAIT_DEFAULT_S 120
 #define WAIT_EACH_MS 3000 /* of one request */
 
-enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         const char *again, bool in_turn)
+enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target,
+                         const json_t *body, const char *again, bool in_turn)
 {
     uint64_t wait_s = WAIT_DEFAULT_S;
     enum ctl_exit code = ctl_number_option(ctl, "wait", 86400, &wait_s);
@@ -695,10 +682,6 @@ enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target
             code = CTL_DONE;
         } else if (code != CTL_DONE) {
             code = ctl_failed(code, &answer);
-        } else {
-            code = ctl_must_be_object(&answer);
-        }
-        if (code != CTL_DONE) {
             break;
         }
         if (answer.status == 200) {
@@ -718,7 +701,6 @@ enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target
                 ctl->command->family, again != NULL ? " " : "", again != NULL ? again : "");
         }
     }
-    json_decref(body);
     return code;
 }
 
@@ -745,11 +727,9 @@ bool pages_next(struct pages *pages)
     }
     target_add(&target, "after", before);
     ask = (struct ask){.target = buf_text(&target), .server = pages->server};
-    pages->code = cluster_ask(pages->ctl->cluster, &ask, answer);
+    pages->code = ctl_ask(pages->ctl, &ask, answer);
     if (pages->code != CTL_DONE && !pages->quiet) {
         (void)ctl_failed(pages->code, answer);
-    } else if (pages->code == CTL_DONE && !pages->quiet) {
-        pages->code = ctl_must_be_object(answer);
     }
     if (pages->code != CTL_DONE) {
         return false;

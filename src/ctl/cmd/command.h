@@ -3,8 +3,7 @@
  *
  * commands.c has the table of all commands; args.c makes help and completions from it, and
  * scripts/generate makes the manual page from the help. A command that is one request, or a list,
- * is a row of that table, with a function for what it checks before; the others have a run
- * function.
+ * is a row of that table; the others have a run function.
  *
  * The happy path of a command: it asks the cluster, appends to ctl->out, and returns CTL_DONE. A
  * failure is printed by ctl_fail() or ctl_failed(), on stderr. Appended output is printed at the
@@ -49,6 +48,7 @@ enum part_kind {
     PART_TEXT,
     PART_NUMBER,  /* in [min, max] */
     PART_BOUND,   /* the same, or "none" for max */
+    PART_ID,      /* the same, or a UUID or ULID */
     PART_TAG,     /* the name of a tag */
     PART_ADDRESS, /* HOST:PORT */
     PART_FLAG     /* an option without a value: `field` is a whole parameter of the query */
@@ -99,20 +99,11 @@ struct command {
     bool is_offline; /* it asks no server */
 };
 
-/* Used as for (EACH_...): over commands; over the options of one command, which may be NULL. */
-#define EACH_COMMAND(at)                                                                           \
-    const struct command *at = COMMANDS;                                                           \
-    at->family != NULL;                                                                            \
-    at++
+/* Used as for (EACH_OPTION(...)): over the options of one command, which may be NULL. */
 #define EACH_OPTION(option, list)                                                                  \
     const struct option_about *option = (list);                                                    \
     option != NULL && option->name != NULL;                                                        \
     option++
-
-/* Family and name, for "%s%s%s". */
-#define COMMAND_WORDS(command)                                                                     \
-    (command)->family, (command)->name != NULL ? " " : "",                                         \
-        (command)->name != NULL ? (command)->name : ""
 
 struct args {
     const char *operands[COMMAND_OPERANDS_MAX]; /* NULL: not given */
@@ -121,7 +112,7 @@ struct args {
 
 struct ctl {
     const struct command *commands; /* all that there are */
-    const struct command *command;
+    const struct command *command;  /* NULL: none is named */
     struct args args;
     bool json; /* --json */
     struct settings settings;
@@ -154,25 +145,20 @@ const char *units_ms(uint64_t ms, char out[UNITS_BYTES]);
 
 struct grid {
     const struct grid_column *titles; /* borrowed; the last one is NULL */
-    struct buf text;                  /* of the cells that are printed, each ended by a NUL */
     size_t widths[GRID_COLUMNS_MAX];
     bool titled; /* the titles were printed */
 };
 
-void grid_free(struct grid *grid);
-
-/* A grid of these columns that is freed at the end of its block. */
-#define GRID_LOCAL(name, columns)                                                                  \
-    struct grid name __attribute__((cleanup(grid_free))) = {.titles = (columns)}
+/* Append rows, with this number of blanks before each. Titles come only before the first rows. */
+void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsigned indent);
 
 /* --- the command line: leafctl [SETTINGS] FAMILY [NAME] [OPERANDS] [OPTIONS] --- */
 
-enum args_action { ARGS_RUN, ARGS_HELP, ARGS_VERSION };
-
 /* Options and settings may be anywhere, as --name VALUE or --name=VALUE; after "--" everything is
- * an operand. ctl->command is NULL for general help. Texts are borrowed from argv. CTL_USAGE: an
- * error, which was printed. */
-enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, enum args_action *ret_action);
+ * an operand. Texts are borrowed from argv. *ret_run: the command is to be run; false: help, the
+ * version or completions were asked for, and are appended. CTL_USAGE: an error, which was
+ * printed. */
+enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, bool *ret_run);
 
 /* The option of this name of len bytes, or by_letter of this letter, in a list; NULL: none. */
 const struct option_about *option_find(const struct option_about *list, const char *name,
@@ -227,16 +213,13 @@ typedef enum ctl_exit ctl_show_t(struct ctl *ctl, const char *before);
  * what is watched. before: text that clears a terminal, or "". */
 enum ctl_exit ctl_repeat(struct ctl *ctl, bool live, bool counts, ctl_show_t *show);
 
-/* Append rows, with this number of blanks before each. Titles come only before the first rows. */
-void ctl_put_rows(struct buf *out, struct grid *grid, const json_t *rows, unsigned indent);
-
 /* --- requests --- */
 
-/* GET target as JSON; a failure is printed. On success the caller owns the answer. */
-enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
+/* As cluster_ask(). An answer with a body that is no JSON object is CTL_INTERNAL, with its text. */
+enum ctl_exit ctl_ask(struct ctl *ctl, const struct ask *ask, struct answer *ret);
 
-/* Is the answer an object? If not, an error is printed, and the answer freed. */
-enum ctl_exit ctl_must_be_object(struct answer *answer);
+/* GET target; a failure is printed. On success the caller owns the answer. */
+enum ctl_exit ctl_get(struct ctl *ctl, const char *target, struct answer *ret);
 
 /* Append an option to a target, percent-encoded; value NULL: omitted. */
 void target_add(struct buf *target, const char *option, const char *value);
@@ -262,10 +245,10 @@ enum ctl_exit ctl_request(struct ctl *ctl);
 bool body_set(json_t **body, const char *field, json_t *value);
 
 /* Ask for a change of the cluster until it is made, or --wait is over. An answer 202 means that it
- * continues; the same request waits for it. again: the command of this family that waits for a
- * change that continues; body: freed, NULL: none; in_turn: wait for another change under way. */
-enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target, json_t *body,
-                         const char *again, bool in_turn);
+ * continues; the same request waits for it. body: NULL: none; again: the command of this family
+ * that waits for a change that continues; in_turn: wait for another change under way. */
+enum ctl_exit ctl_change(struct ctl *ctl, const char *method, struct buf *target,
+                         const json_t *body, const char *again, bool in_turn);
 
 /* --- lists in pages: while (pages_next(&pages)) ...; pages_end() --- */
 
@@ -315,18 +298,6 @@ bool member_is_reached(const json_t *status, const json_t *member);
 /* Its role, or leader; whether it is reached; its lag. */
 ctl_keep_t member_keep;
 
-/* --- the table as text: args.c --- */
-
-/* All commands, a line each, and the settings. */
-void describe_all(struct buf *out);
-
-/* One command, with its options. */
-void describe_command(const struct command *command, struct buf *out);
-
-/* Append the possible last words, a line each with a tab and a description, or ":file"; nothing for
- * other values. */
-void complete_words(const char *const *words, size_t count, struct buf *out);
-
 /* --- the commands --- */
 
 /* All of them, in the order of the help. */
@@ -339,13 +310,5 @@ enum ctl_exit run_history(struct ctl *ctl);
 enum ctl_exit run_backup(struct ctl *ctl);
 enum ctl_exit run_import(struct ctl *ctl);
 enum ctl_exit run_token_new(struct ctl *ctl);
-
-/* `restore` and `recover` work on the disk of a stopped node, and are leafd's: leafctl executes the
- * leafd beside it, or in PATH, with the same words and exit codes. No other command of leafctl
- * touches a node's data. Is argv[1] one of them? Then offline_become() returns only if there is no
- * leafd, which was printed. Thread: main. */
-bool offline_is_command(char **argv);
-enum ctl_exit offline_become(char **argv);
-enum ctl_exit run_offline_misplaced(struct ctl *ctl);
 
 #endif

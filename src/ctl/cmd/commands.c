@@ -15,7 +15,6 @@
 #include "src/base/assert.h"
 #include "src/ctl/cmd/command.h"
 #include "src/ctl/import/import.h"
-#include "src/id/codec/snowflake_layout.h"
 
 #define NEXT_MAX 1000000000
 
@@ -220,17 +219,13 @@ static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count,
     target_add(&target, "layout", layout);
     target_add_number(&target, "timeout_ms", timeout_ms > 500 ? timeout_ms - 500 : timeout_ms);
     const struct ask ask = {.target = buf_text(&target), .key = key};
-    code = cluster_ask(ctl->cluster, &ask, &answer);
+    code = layout == NULL ? ctl_ask(ctl, &ask, &answer) : cluster_ask(ctl->cluster, &ask, &answer);
     if (code == CTL_NOT_FOUND) {
         ctl_progress(layout != NULL ? "those that there are: leafctl layouts"
                                     : "make it: leafctl tags put TAG");
     }
     if (code != CTL_DONE) {
         return ctl_failed(code, &answer);
-    }
-    code = layout == NULL ? ctl_must_be_object(&answer) : CTL_DONE;
-    if (code != CTL_DONE) {
-        return code;
     }
     return (layout == NULL ? ids_put_ranges : ids_put_lines)(ctl, &answer, count)
                ? ctl_flush(ctl)
@@ -269,21 +264,6 @@ static enum ctl_exit run_next(struct ctl *ctl)
         }
     }
     return code;
-}
-
-/* --- decode --- */
-
-static enum ctl_exit decode_check(struct ctl *ctl, json_t **body)
-{
-    const char *text = ctl->args.operands[0];
-    struct snowflake_parts parts;
-    enum id_form form;
-    uint64_t id = 0;
-
-    (void)body;
-    return long_id_read(text, strlen(text), &form, &parts)
-               ? CTL_DONE
-               : ctl_number("ID", text, 0, INT64_MAX, &id);
 }
 
 /* --- worker ids --- */
@@ -370,7 +350,7 @@ static enum ctl_exit run_members_replace(struct ctl *ctl)
 {
     const char *force = ctl_has(ctl, "force") ? "1" : NULL;
     uint64_t old = 0;
-    json_t *body = NULL;
+    json_auto_t *body = NULL;
     int64_t new;
     BUF_LOCAL(target);
     BUF_LOCAL(members);
@@ -388,7 +368,6 @@ static enum ctl_exit run_members_replace(struct ctl *ctl)
     }
     code = code == CTL_DONE ? ctl_change(ctl, "DELETE", &target, NULL, "remove", true) : code;
     if (code != CTL_DONE) {
-        json_decref(body);
         return code;
     }
     ctl_progress("start node %" PRId64 " with an empty directory and --join, unless it runs", new);
@@ -489,6 +468,12 @@ static enum ctl_exit level_take_next(struct ctl *ctl, json_t **body)
     next = (uint64_t)field_number(answer.json, "level", 0) + 1;
     ASSERT(body_set(body, "level", json_integer((json_int_t)next)));
     return code;
+}
+
+/* `restore` and `recover` are known to main() by the first word. */
+static enum ctl_exit run_offline_misplaced(struct ctl *ctl)
+{
+    return ctl_fail(CTL_USAGE, "%s: it has to be the first word", ctl->command->family);
 }
 
 /* --- options and columns --- */
@@ -656,8 +641,7 @@ const struct command COMMANDS[] = {
     {"decode", NULL, "ID",
      "take a snowflake id, also a UUID or ULID, apart: time, worker id, sequence", NULL,
      OPTIONS({"layout", 0, "NAME", "by this layout, and not the cluster's own"}),
-     .before = decode_check, .path = "/api/snowflake/decode/*",
-     TAKES({"ID", NULL, PART_TEXT, 0, 0}),
+     .path = "/api/snowflake/decode/*", TAKES({"ID", NULL, PART_ID, 0, INT64_MAX}),
      .form = "time      {time} ({timestamp_ms:n} ms)\nworker id {worker_id:n}\n"
              "sequence  {sequence:n}\n"},
     {"at", NULL, "TIME",

@@ -130,7 +130,7 @@ enum ctl_exit run_history(struct ctl *ctl)
 
     code = code == CTL_DONE ? ctl_number_option(ctl, "times", UINT32_MAX, &rounds) : code;
     for (uint64_t round = 0; code == CTL_DONE; round++) {
-        for (size_t i = 0; i < cluster_servers(ctl->cluster)->count; i++) {
+        for (size_t i = 0; i < ctl->cluster->servers.count; i++) {
             if (history.after[i] >= 0) {
                 history_read(&history, i);
             }
@@ -227,27 +227,6 @@ static int rate_by_speed(const void *a, const void *b)
                                   : strcmp(field_text(one, "tag"), field_text(two, "tag"));
 }
 
-/* The busiest first, equal ones by name, at most `most`. The caller owns the list. */
-static json_t *rates_busiest(json_t *rates, size_t most)
-{
-    json_t **sorted = MUST_HAVE(calloc(json_object_size(rates) + 1, sizeof *sorted));
-    json_t *busiest = MUST_HAVE(json_array());
-    size_t count = 0;
-    const char *tag;
-    json_t *row;
-
-    json_object_foreach(rates, tag, row)
-    {
-        sorted[count++] = row;
-    }
-    qsort(sorted, count, sizeof *sorted, rate_by_speed);
-    for (size_t i = 0; i < count && i < most; i++) {
-        ASSERT(json_array_append(busiest, sorted[i]) == 0);
-    }
-    free(sorted);
-    return busiest;
-}
-
 /* --- top --- */
 
 /* One look at all nodes. */
@@ -287,7 +266,7 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
                                                 {">held", "{left:n}"}, {">lasts", "{lasts}"},
                                                 {">step", "{step:n}"}, {">nodes", "{nodes:n}"},
                                                 {NULL, NULL}};
-    GRID_LOCAL(grid, titles);
+    struct grid grid = {.titles = titles};
     int64_t sum = 0;
     char text[UNITS_BYTES];
     const char *tag;
@@ -320,35 +299,45 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
 static enum ctl_exit top_show(struct ctl *ctl, const char *before)
 {
     uint64_t shown = TOP_SHOWN;
-    size_t servers = cluster_servers(ctl->cluster)->count;
-    struct look look = {.asked = servers};
-    json_t *busiest;
-    json_t *json;
+    size_t servers = ctl->cluster->servers.count;
+    json_auto_t *rates = MUST_HAVE(json_object());
+    struct look look = {.asked = servers, .rates = rates};
+    json_auto_t *busiest = json_array(); /* first the fastest, equal ones by name */
+    json_t **sorted;
+    size_t count = 0;
+    const char *tag;
+    json_t *row;
     enum ctl_exit code = ctl_number_option(ctl, "limit", TOP_TAGS_MAX, &shown);
 
     if (code != CTL_DONE) {
         return code;
     }
-    look.rates = MUST_HAVE(json_object());
     for (size_t i = 0; i < servers; i++) {
         top_ask(ctl, &look, i);
     }
-    busiest = rates_busiest(look.rates, (size_t)shown);
+    sorted = MUST_HAVE(calloc(json_object_size(look.rates) + 1, sizeof *sorted));
+    json_object_foreach(look.rates, tag, row)
+    {
+        sorted[count++] = row;
+    }
+    qsort(sorted, count, sizeof *sorted, rate_by_speed);
+    for (size_t i = 0; i < count && i < shown; i++) {
+        ASSERT(json_array_append(busiest, sorted[i]) == 0);
+    }
+    free(sorted);
     buf_printf(&ctl->out, "%s", before);
     if (json_object_size(look.nodes) == 0) {
         code = look.failed;
     } else if (ctl->json) {
-        json =
+        json_auto_t *json =
             MUST_HAVE(json_pack("{s:i, s:i, s:O}", "nodes_asked", (int)look.asked, "nodes_answered",
                                 (int)json_object_size(look.nodes), "tags", busiest));
+
         ctl_put_json(ctl, json);
-        json_decref(json);
     } else {
         top_put(ctl, &look, busiest);
     }
     json_decref(look.nodes);
-    json_decref(busiest);
-    json_decref(look.rates);
     return code == CTL_DONE ? ctl_flush(ctl) : code;
 }
 

@@ -271,7 +271,6 @@ static enum ctl_exit import_read_cluster(struct importing *importing)
         for (size_t i = 0; i < field_count(pages.answer.json, "tags"); i++) {
             const json_t *there = field_item(pages.answer.json, "tags", i);
             const char *name = field_text(there, "tag");
-            const char *text = field_text(there, "description");
             const char *shape = field_text(there, "shape");
             struct import_tag *tag = name != NULL ? tags_find(&importing->tags, name) : NULL;
 
@@ -283,8 +282,8 @@ static enum ctl_exit import_read_cluster(struct importing *importing)
             tag->before = (uint64_t)field_number(there, "max_id", 0);
             tag->most = (uint64_t)field_number(there, "max", (int64_t)TAG_MAX_ID);
             tag->is_same =
-                (!tag->has_description || (text != NULL && strlen(text) == tag->description_len &&
-                                           memcmp(text, tag->description, strlen(text)) == 0)) &&
+                (tag->description == NULL ||
+                 json_equal(tag->description, json_object_get(there, "description"))) &&
                 (tag->step == 0 || (uint64_t)field_number(there, "step", 0) == tag->step) &&
                 (uint64_t)field_number(there, "increment", 0) == tag->increment;
         }
@@ -373,35 +372,28 @@ static json_t *json_unless_0(uint64_t number)
 static json_t *tag_json(const struct import_tag *tag, uint64_t max_step)
 {
     char max_id[24];
-    json_t *text = NULL;
 
-    if (tag->has_description) {
-        text = MUST_HAVE(json_stringn(tag->description, tag->description_len));
-    }
     (void)snprintf(max_id, sizeof max_id, "%" PRIu64, tag->max_id);
-    return MUST_HAVE(json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:o*, s:o*}", "tag", tag->name,
-                               "max_id", max_id, "step", json_unless_0(tag->step), "increment",
-                               json_unless_0(tag->increment), "offset",
-                               tag->increment != 0 ? json_integer((json_int_t)tag->offset) : NULL,
-                               "description", text, "max_step", json_unless_0(max_step)));
+    return MUST_HAVE(
+        json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:O*, s:o*}", "tag", tag->name, "max_id", max_id,
+                  "step", json_unless_0(tag->step), "increment", json_unless_0(tag->increment),
+                  "offset", tag->increment != 0 ? json_integer((json_int_t)tag->offset) : NULL,
+                  "description", tag->description, "max_step", json_unless_0(max_step)));
 }
 
-/* Send a group of tags. After a failure the state is printed, and the remedy. */
-static enum ctl_exit import_send_call(struct importing *importing, struct buf *body, size_t group,
+/* Send this body of a group of tags. After a failure the state is printed, and the remedy. */
+static enum ctl_exit import_send_call(struct importing *importing, const char *body, size_t group,
                                       bool force)
 {
-    ANSWER_LOCAL(answer);
-    enum ctl_exit code;
-    bool unknown;
-
-    buf_put(body, "]", 1);
     const struct ask ask = {.method = "POST",
                             .target = force ? "/api/tags?force=1" : "/api/tags",
-                            .body = buf_text(body),
+                            .body = body,
                             .timeout_ms = CALL_TIMEOUT_MS,
                             .once = force};
+    ANSWER_LOCAL(answer);
+    enum ctl_exit code = cluster_ask(importing->ctl->cluster, &ask, &answer);
+    bool unknown;
 
-    code = cluster_ask(importing->ctl->cluster, &ask, &answer);
     if (code == CTL_DONE) {
         importing->sent += group;
         ctl_progress("%zu of %zu tags sent", importing->sent,
@@ -432,15 +424,15 @@ static enum ctl_exit import_send(struct importing *importing, bool force)
         bool is_end = i == importing->tags.count;
 
         if (!is_end && tag->state <= IMPORT_CHANGE && tag_needs_force(tag) == force) {
-            json_t *json = tag_json(tag, tag->step > DEFAULT_MAX_STEP ? tag->step : 0);
+            json_auto_t *json = tag_json(tag, tag->step > DEFAULT_MAX_STEP ? tag->step : 0);
             char *text = MUST_HAVE(json_dumps(json, JSON_COMPACT));
 
             buf_printf(&body, "%s%s", group++ == 0 ? "[" : ",", text);
-            json_decref(json);
             free(text);
         }
         if (group == LIMIT_TAGS_PER_BULK || body.len > CALL_BYTES || (is_end && group > 0)) {
-            code = import_send_call(importing, &body, group, force);
+            buf_put(&body, "]", 1);
+            code = import_send_call(importing, buf_text(&body), group, force);
             body.len = 0;
             group = 0;
         }
@@ -507,15 +499,13 @@ static enum ctl_exit import_check_guard(struct importing *importing)
 /* Statements for the user to run, or to see. */
 static void import_put_statements(struct ctl *ctl, const struct buf *text)
 {
-    json_t *json;
-
     if (!ctl->json || text->len == 0) {
         buf_put(&ctl->out, text->data, text->len);
-        return;
+    } else {
+        json_auto_t *json = json_pack("{s:s%}", "guard", (char *)text->data, text->len);
+
+        ctl_put_json(ctl, MUST_HAVE(json));
     }
-    json = MUST_HAVE(json_pack("{s:s%}", "guard", (char *)text->data, text->len));
-    ctl_put_json(ctl, json);
-    json_decref(json);
 }
 
 /* Install the guard, or print it, before a tag is sent. */
@@ -742,19 +732,15 @@ static enum ctl_exit import_take_source(struct importing *importing, struct sour
     return CTL_DONE;
 }
 
-/* The rules set by the other options. columns: those of --columns, names between commas, whose
- * memory the source then has; NULL: none. */
-static enum ctl_exit import_take_rules(struct importing *importing, struct source *source,
-                                       char *columns)
+/* The rules set by the other options. */
+static enum ctl_exit import_take_rules(struct importing *importing, struct source *source)
 {
     struct ctl *ctl = importing->ctl;
     const char *ahead = ctl_option(ctl, "ahead");
     bool finish = ctl_has(ctl, "finish");
     const char *settle = ctl_option(ctl, "settle");
-    const size_t most = COUNT_OF(source->order) - 1;
-    struct columns order = {.count = 0};
-    size_t count = 0;
-    char *name = NULL;
+    const char *named = ctl_option(ctl, "columns");
+    struct columns order;
     enum ctl_exit code = ctl_number("settle", settle, 0, 3600, &importing->settle_s);
 
     importing->rules.is_ahead = ahead != NULL || finish;
@@ -779,38 +765,28 @@ static enum ctl_exit import_take_rules(struct importing *importing, struct sourc
         return ctl_fail(CTL_USAGE, "--guard: only a table of Leaf, TinyID or CosId, and sequences "
                                    "of PostgreSQL have one");
     }
-    if (columns == NULL) {
-        return CTL_DONE;
-    }
-    while ((name = strsep(&columns, ",")) != NULL && count < most) {
-        source->order[count++] = name;
-    }
-    source->order[count] = NULL;
-    source->has_order = true;
+    source->has_order = named != NULL;
+    source->order = named != NULL ? named : source->order;
     columns_in_order(&order, source);
-    return name == NULL && columns_lack(source, &order) == NULL
+    return named == NULL || (!order.too_many && columns_lack(source, &order) == NULL)
                ? CTL_DONE
-               : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed",
-                          ctl_option(ctl, "columns"));
+               : ctl_fail(CTL_USAGE, "columns: \"%s\" lacks a column that is needed", named);
 }
 
 enum ctl_exit run_import(struct ctl *ctl)
 {
-    const char *named = ctl_option(ctl, "columns");
     struct source source = *ctl->command->source;
-    char *list = named != NULL ? MUST_HAVE(strdup(named)) : NULL;
     struct importing importing = {.ctl = ctl, .source = &source, .settle_s = SETTLE_S};
     enum ctl_exit code;
 
     code = import_take_source(&importing, &source);
-    code = code == CTL_DONE ? import_take_rules(&importing, &source, list) : code;
+    code = code == CTL_DONE ? import_take_rules(&importing, &source) : code;
     code = code == CTL_DONE ? import_prepare(&importing) : code;
     if (code == CTL_DONE && ctl_has(ctl, "print")) {
         for (size_t i = 0; i < importing.tags.count; i++) {
-            json_t *json = tag_json(&importing.tags.list[i], 0);
+            json_auto_t *json = tag_json(&importing.tags.list[i], 0);
 
             ctl_put_json(ctl, json);
-            json_decref(json);
         }
     } else if (code == CTL_DONE) {
         code = ctl_has(ctl, "finish") ? import_finish(&importing) : import_take_over(&importing);
@@ -818,6 +794,5 @@ enum ctl_exit run_import(struct ctl *ctl)
     tags_free(&importing.tags);
     rows_free(&importing.rows);
     buf_free(&importing.data);
-    free(list);
     return code;
 }

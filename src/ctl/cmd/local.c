@@ -1,6 +1,5 @@
 /*
- * local.c - commands that write files on this machine: `backup`, `token new`, and leafd's `restore`
- * and `recover`.
+ * local.c - commands that write files on this machine: `backup` and `token new`.
  *
  * A backup is written to FILE.part beside FILE, which no other run may be writing to. Its checksums
  * are verified as by `leafd restore`; it is synced, and then renamed to FILE in one step. So FILE
@@ -9,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +23,6 @@
 #include "src/ctl/cmd/command.h"
 #include "src/id/codec/backup_file.h"
 
-#define LEAFD "leafd"
 #define PROGRESS_MS 1000
 #define BACKUP_TRIES 3
 #define STALL_S_MIN 15 /* without a byte */
@@ -39,8 +36,7 @@ struct download {
     int fd;
     uint64_t bytes;
     uint64_t printed_ms;
-    int error;         /* errno of a write that failed; 0: none */
-    const char *wrong; /* why it is not a backup; NULL: no reason so far */
+    enum ctl_exit code; /* not CTL_DONE: it cannot be kept, which was printed */
 };
 
 static bool backup_take(void *data, const void *bytes, size_t len)
@@ -51,18 +47,20 @@ static bool backup_take(void *data, const void *bytes, size_t len)
 
     /* An endless body of a false server must not fill the disk. */
     if (!backup_begins(bytes, len, download->bytes)) {
-        download->wrong = "does not begin with \"leafd backup\"";
-    } else if (len > LIMIT_BACKUP_FILE_BYTES - download->bytes) {
-        download->wrong = "has more than the 4 GiB of the largest backup";
+        download->code = ctl_fail(CTL_DATA, "the answer is not a backup: it does not begin with "
+                                            "\"leafd backup\"");
+        return false;
     }
-    if (download->wrong != NULL) {
+    if (len > LIMIT_BACKUP_FILE_BYTES - download->bytes) {
+        download->code = ctl_fail(CTL_DATA, "the answer is not a backup: it has more than the 4 "
+                                            "GiB of the largest backup");
         return false;
     }
     for (size_t at = 0; at < len;) {
         ssize_t written = write(download->fd, (const char *)bytes + at, len - at);
 
         if (written < 0 && errno != EINTR) {
-            download->error = errno;
+            download->code = ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
             return false;
         }
         at += written > 0 ? (size_t)written : 0;
@@ -97,18 +95,14 @@ static enum ctl_exit backup_fetch(struct ctl *ctl, struct download *download)
             return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
         }
         code = cluster_ask(ctl->cluster, &ask, &answer);
-        if (download->error != 0) {
-            errno = download->error;
-            return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
-        }
-        if (download->wrong != NULL) {
-            return ctl_fail(CTL_DATA, "the answer is not a backup: it %s", download->wrong);
+        if (download->code != CTL_DONE) {
+            return download->code;
         }
         if (code != CTL_UNKNOWN || try == BACKUP_TRIES) {
             return code != CTL_DONE ? ctl_failed(code, &answer) : CTL_DONE;
         }
         ctl_progress("this one broke off; once more");
-        cluster_next(ctl->cluster);
+        ctl->cluster->last = (ctl->cluster->last + 1) % ctl->cluster->servers.count;
     }
 }
 
@@ -136,33 +130,12 @@ static enum ctl_exit backup_check(const char *path, int fd, struct backup_head *
                                error.text);
 }
 
-/* Move the backup into its place, durably. */
-static enum ctl_exit backup_keep(const struct download *download)
-{
-    char *copy = MUST_HAVE(strdup(download->path));
-    int folder = -1;
-    bool good = fsync(download->fd) == 0 && rename(download->part, download->path) == 0;
-
-    if (good) {
-        folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        good = folder >= 0 && fsync(folder) == 0;
-    }
-    if (!good) {
-        (void)ctl_fail(CTL_OUTPUT, "%s cannot be kept: %m", download->path);
-    }
-    if (folder >= 0) {
-        (void)close(folder);
-    }
-    free(copy);
-    return good ? CTL_DONE : CTL_OUTPUT;
-}
-
 static void backup_print_taken(struct ctl *ctl, const struct download *download,
                                const struct backup_head *head, const struct backup_totals *totals)
 {
     /* JSON is of UTF-8, as a path may not be. */
     bool shown = !ctl->json || text_is_utf8(download->path, strlen(download->path));
-    json_t *json;
+    json_auto_t *json = NULL;
     BUF_LOCAL(id);
 
     clean_text(&id, head->cluster_id);
@@ -178,12 +151,13 @@ static void backup_print_taken(struct ctl *ctl, const struct download *download,
                 ": {bytes:bytes}, verified and on the disk\n{rows:n} rows of cluster {cluster_id} "
                 "at index {index:n} (term {term:n}), by node {node_id:n} at {time}\n");
     }
-    json_decref(json);
 }
 
 enum ctl_exit run_backup(struct ctl *ctl)
 {
     struct download download = {.path = ctl->args.operands[0], .fd = -1};
+    char *copy = MUST_HAVE(strdup(download.path)); /* which dirname() changes */
+    int folder = -1;
     struct backup_head head;
     struct backup_totals totals;
     enum ctl_exit code;
@@ -199,17 +173,26 @@ enum ctl_exit run_backup(struct ctl *ctl)
     } else {
         code = backup_fetch(ctl, &download);
         code = code == CTL_DONE ? backup_check(download.part, download.fd, &head, &totals) : code;
-        code = code == CTL_DONE ? backup_keep(&download) : code;
+        if (code == CTL_DONE &&
+            (fsync(download.fd) != 0 || rename(download.part, download.path) != 0 ||
+             (folder = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 ||
+             fsync(folder) != 0)) {
+            code = ctl_fail(CTL_OUTPUT, "%s cannot be kept: %m", download.path);
+        }
         if (code == CTL_DONE) {
             backup_print_taken(ctl, &download, &head, &totals);
         } else {
             (void)unlink(download.part);
         }
     }
+    if (folder >= 0) {
+        (void)close(folder);
+    }
     if (download.fd >= 0) {
         (void)close(download.fd);
     }
     free(download.part);
+    free(copy);
     return code;
 }
 
@@ -275,48 +258,15 @@ enum ctl_exit run_token_new(struct ctl *ctl)
         code = path != NULL ? token_save(path, token) : CTL_DONE;
     }
     if (code == CTL_DONE && ctl->json) {
-        json_t *json = MUST_HAVE(json_pack("{s:s*, s:s%}", "token", path == NULL ? token : NULL,
-                                           "line", (const char *)line.data, line.len - 1));
+        json_auto_t *json =
+            MUST_HAVE(json_pack("{s:s*, s:s%}", "token", path == NULL ? token : NULL, "line",
+                                (const char *)line.data, line.len - 1));
 
         ctl_put_json(ctl, json);
-        json_decref(json);
     } else if (code == CTL_DONE) {
         buf_printf(&ctl->out, "%s%s", path == NULL ? token : "", path == NULL ? "\n" : "");
         buf_put(&ctl->out, line.data, line.len);
     }
     explicit_bzero(token, sizeof token);
     return code;
-}
-
-/* --- what leafd does --- */
-
-bool offline_is_command(char **argv)
-{
-    return argv[0] != NULL && argv[1] != NULL &&
-           (strcmp(argv[1], "restore") == 0 || strcmp(argv[1], "recover") == 0);
-}
-
-enum ctl_exit offline_become(char **argv)
-{
-    static char name[] = LEAFD;
-    char self[PATH_MAX];
-    char beside[PATH_MAX + sizeof LEAFD];
-    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-
-    argv[0] = name;
-    if (len > 0) {
-        self[len] = '\0';
-        (void)snprintf(beside, sizeof beside, "%s/" LEAFD, dirname(self));
-        (void)execv(beside, argv);
-    }
-    (void)execvp(LEAFD, argv);
-    return ctl_fail(CTL_USAGE,
-                    "%s is done by leafd, which is neither beside leafctl nor in PATH: run "
-                    "it on the machine that is to have the data",
-                    argv[1]);
-}
-
-enum ctl_exit run_offline_misplaced(struct ctl *ctl)
-{
-    return ctl_fail(CTL_USAGE, "%s: it has to be the first word", ctl->command->family);
 }

@@ -70,23 +70,20 @@ struct words {
     size_t count;
 };
 
-/* A word, or an option and its value; value NULL: it has none; empty: the tool's own configuration
- * decides. */
+/* An option and its value; empty: the tool's own configuration decides. */
 static void words_put(struct words *words, const char *option, const char *value)
 {
-    bool apart = value != NULL && option[strlen(option) - 1] != '=';
+    bool apart = option[strlen(option) - 1] != '=';
 
-    if (value != NULL && *value == '\0') {
+    if (*value == '\0') {
         return;
     }
-    ASSERT(words->count < WORDS_MAX);
-    (void)snprintf(words->texts[words->count], WORD_BYTES, "%s%s", option,
-                   value != NULL && !apart ? value : "");
-    words->list[words->count] = words->texts[words->count];
-    words->count++;
+    ASSERT(words->count + 1 < WORDS_MAX);
     if (apart) {
-        words_put(words, value, NULL);
+        words->list[words->count++] = (char *)option;
     }
+    words->list[words->count] = words->texts[words->count];
+    (void)snprintf(words->texts[words->count++], WORD_BYTES, "%s%s", apart ? "" : option, value);
 }
 
 /* [USER@][HOST[:PORT]]/DATABASE, where HOST may be the path of a socket; for Redis DATABASE is a
@@ -138,28 +135,9 @@ static int tool_put_address(const struct database *database, struct words *words
     words_put(words, tool->port, port);
     words_put(words, tool->name, name != NULL ? name : "");
     if (database->engine == ENGINE_MYSQL && port[0] != '\0') {
-        words_put(words, "--protocol=tcp", NULL); /* else localhost means the socket */
+        words_put(words, "--protocol=", "tcp"); /* else localhost means the socket */
     }
     return 0;
-}
-
-/* The child's part: it becomes the tool. */
-static void tool_become(const struct tool *tool, struct words *words, const int files[3])
-{
-    const struct rlimit most = {IMPORT_FILE_BYTES, IMPORT_FILE_BYTES};
-
-    for (int fd = 0; fd < 3; fd++) {
-        (void)dup2(files[fd], fd);
-    }
-    (void)setrlimit(RLIMIT_FSIZE, &most);
-    (void)setenv("PGCONNECT_TIMEOUT", "30", 0);
-    (void)setenv("PGCLIENTENCODING", "UTF8", 1);
-    (void)alarm(TOOL_SECONDS);
-    for (size_t i = 0; i < COUNT_OF(tool->names) && tool->names[i] != NULL; i++) {
-        words->list[0] = (char *)tool->names[i];
-        (void)execvp(tool->names[i], words->list);
-    }
-    _exit(TOOL_MISSING);
 }
 
 /* The tool's error: its first line, or the one with an error. */
@@ -194,6 +172,7 @@ static void tool_take(int file, struct buf *out)
 int database_do(const struct database *database, const struct buf *text, struct buf *out,
                 struct buf *why)
 {
+    const struct rlimit most = {IMPORT_FILE_BYTES, IMPORT_FILE_BYTES};
     const struct tool *tool = &TOOLS[database->engine];
     struct words words = {.list = {NULL}, .count = 1};
     int files[3];
@@ -202,7 +181,7 @@ int database_do(const struct database *database, const struct buf *text, struct 
     BUF_LOCAL(said);
 
     for (size_t i = 0; tool->words[i] != NULL; i++) {
-        words_put(&words, tool->words[i], NULL);
+        words.list[words.count++] = (char *)tool->words[i];
     }
     if (tool_put_address(database, &words, why) != 0) {
         return ERR_INVALID;
@@ -214,8 +193,19 @@ int database_do(const struct database *database, const struct buf *text, struct 
     /* Into memory, and by its position, which stays at the begin. */
     ASSERT(pwrite(files[0], text->data, text->len, 0) == (ssize_t)text->len);
     child = fork();
-    if (child == 0) {
-        tool_become(tool, &words, files);
+    if (child == 0) { /* becomes the tool */
+        for (int fd = 0; fd < 3; fd++) {
+            (void)dup2(files[fd], fd);
+        }
+        (void)setrlimit(RLIMIT_FSIZE, &most);
+        (void)setenv("PGCONNECT_TIMEOUT", "30", 0);
+        (void)setenv("PGCLIENTENCODING", "UTF8", 1);
+        (void)alarm(TOOL_SECONDS);
+        for (size_t i = 0; i < COUNT_OF(tool->names) && tool->names[i] != NULL; i++) {
+            words.list[0] = (char *)tool->names[i];
+            (void)execvp(tool->names[i], words.list);
+        }
+        _exit(TOOL_MISSING);
     }
     if (child < 0) {
         buf_printf(&said, "no process: %s", strerror(errno));
@@ -409,16 +399,6 @@ static int redis_scan(const struct database *database, struct buf *gets, struct 
     return 0;
 }
 
-/* The next line, but for what redis-cli adds to an answer that took half a second: "(0.52s)". */
-static const char *redis_next(const char *line)
-{
-    do {
-        line += strcspn(line, "\n");
-        line += *line != '\0';
-    } while (line[0] == '(' && line[1] >= '0' && line[1] <= '9');
-    return line;
-}
-
 /* Keys and their values. */
 static int redis_read(const struct database *database, struct rows *rows, struct buf *why)
 {
@@ -443,7 +423,10 @@ static int redis_read(const struct database *database, struct rows *rows, struct
             rows_keep(rows, &row);
         }
         name += strcspn(name, "\n") + 1;
-        value = redis_next(value);
+        do { /* skips "(0.52s)", which redis-cli adds to an answer that took half a second */
+            value += strcspn(value, "\n");
+            value += *value != '\0';
+        } while (value[0] == '(' && value[1] >= '0' && value[1] <= '9');
     }
     if (*name != '\0' || *value != '\0') {
         buf_printf(why, "redis-cli did not give one value for each key");

@@ -174,26 +174,12 @@ static void record_add_row(struct file_reading *in, const struct record *record)
     rows_keep(in->rows, &row);
 }
 
-/* The first line names the columns; otherwise the columns are the table's, in its order. */
+/* The first line, which names no columns: they are the table's, in its order. */
 static int record_begin(struct file_reading *in, const struct record *record)
 {
     const struct source *source = in->source;
-    bool must_name = in->dialect->must_name || in->rows->is_live;
     BUF_LOCAL(names);
 
-    if (record_take_names(in, record)) {
-        return 0;
-    }
-    for (int column = 0; column < COLUMNS && must_name; column++) {
-        if ((source->needed & COLUMN_BIT(column)) != 0) {
-            buf_printf(&names, " %s", source->columns[column]);
-        }
-    }
-    if (must_name) {
-        return reading_fail(in, record->line,
-                            "a line with the names of the columns was expected:%s",
-                            buf_text(&names));
-    }
     columns_in_order(&in->columns, source);
     in->rows->guessed = true;
     for (size_t i = 0; i < in->columns.count; i++) {
@@ -203,8 +189,17 @@ static int record_begin(struct file_reading *in, const struct record *record)
             in->least = i + 1;
         }
     }
-    record_add_row(in, record);
-    return 0;
+    if (!in->dialect->must_name && !in->rows->is_live) {
+        record_add_row(in, record);
+        return 0;
+    }
+    for (int column = 0; column < COLUMNS; column++) {
+        if ((source->needed & COLUMN_BIT(column)) != 0) {
+            buf_printf(&names, " %s", source->columns[column]);
+        }
+    }
+    return reading_fail(in, record->line, "a line with the names of the columns was expected:%s",
+                        buf_text(&names));
 }
 
 static int separated_read(struct file_reading *in, enum form form)
@@ -223,7 +218,7 @@ static int separated_read(struct file_reading *in, enum form form)
         }
         if (in->columns.count > 0) {
             record_add_row(in, &record);
-        } else {
+        } else if (!record_take_names(in, &record)) {
             err = record_begin(in, &record);
         }
     }
@@ -251,27 +246,11 @@ static bool rows_same(const struct rows *a, const struct rows *b)
     return true;
 }
 
-/* Set what the text has that one dialect alone writes: \" or \\, or \N as a whole field; or ""
- * within a field. */
-static void csv_find_signs(const char *data, size_t len, bool *ret_backslash, bool *ret_doubled)
-{
-    for (size_t i = 0; i + 1 < len; i++) {
-        bool begins = i == 0 || data[i - 1] == ',' || data[i - 1] == '\n';
-        size_t after = i + 2 + (i + 2 < len && data[i + 2] == '\r');
-
-        *ret_backslash |=
-            data[i] == '\\' && (data[i + 1] == '"' || data[i + 1] == '\\' ||
-                                (data[i + 1] == 'N' && begins &&
-                                 (after >= len || data[after] == ',' || data[after] == '\n')));
-        *ret_doubled |= i > 0 && i + 2 < len && data[i] == '"' && data[i + 1] == '"' &&
-                        strchr(",\n\"", data[i - 1]) == NULL &&
-                        strchr(",\r\n", data[i + 2]) == NULL;
-    }
-}
-
 /* CSV of either dialect: it is parsed as both. */
 static int csv_read(struct file_reading *file)
 {
+    const char *data = file->data;
+    size_t len = file->len;
     struct rows other = {.count = 0};
     struct rows *rows = file->rows;
     BUF_LOCAL(other_why);
@@ -284,11 +263,21 @@ static int csv_read(struct file_reading *file)
     again.why = &other_why;
     other_err = separated_read(&again, FORM_CSV_BACKSLASH);
     if (other_err == 0 && other.errors.count == 0 && (err != 0 || !rows_same(rows, &other))) {
-        bool backslash = false;
-        bool doubled = false;
+        bool backslash = false; /* \" or \\, or \N as a whole field */
+        bool doubled = false;   /* "" within a field */
 
-        csv_find_signs(file->data, file->len, &backslash, &doubled);
         /* Both are valid, with different texts. Syntax that only one dialect writes decides. */
+        for (size_t i = 0; i + 1 < len; i++) {
+            bool begins = i == 0 || data[i - 1] == ',' || data[i - 1] == '\n';
+            size_t after = i + 2 + (i + 2 < len && data[i + 2] == '\r');
+
+            backslash |=
+                data[i] == '\\' && (data[i + 1] == '"' || data[i + 1] == '\\' ||
+                                    (data[i + 1] == 'N' && begins &&
+                                     (after >= len || data[after] == ',' || data[after] == '\n')));
+            doubled |= i > 0 && i + 2 < len && data[i] == '"' && data[i + 1] == '"' &&
+                       strchr(",\n\"", data[i - 1]) == NULL && strchr(",\r\n", data[i + 2]) == NULL;
+        }
         take_other = err != 0 || rows->errors.count > 0 || (backslash && !doubled);
         if (!take_other && !(doubled && !backslash)) {
             buf_printf(file->why,
@@ -489,41 +478,37 @@ static int json_take_object(struct file_reading *file, json_t *object)
     return 0;
 }
 
-static int json_next_object(struct file_reading *file)
-{
-    const size_t flags = JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
-    const char *from = file->data + file->at;
-    json_error_t error;
-    json_t *value;
-    int err;
-
-    if (*from != '{') {
-        return reading_fail(file, file->line, "neither an object nor an array of objects");
-    }
-    value = json_loadb(from, file->len - file->at, flags, &error);
-    if (value == NULL) {
-        return reading_fail(file, file->line + (error.line > 0 ? (uint32_t)error.line - 1 : 0),
-                            "%s", TEXT_SHOWN(error.text, strlen(error.text), IMPORT_SHOWN_BYTES));
-    }
-    err = json_take_object(file, value);
-    reading_advance(file, file->at + (size_t)error.position);
-    json_decref(value);
-    return err;
-}
-
 /* Objects, alone or in arrays. */
 static int json_read(struct file_reading *file)
 {
+    const size_t flags = JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     bool is_open = false; /* in an array */
     int err = 0;
 
     while (err == 0 && (json_skip_blanks(file) || is_open)) {
+        const char *from = file->data + file->at;
+        json_error_t error;
+        json_t *value;
+
         if (!is_open && json_skip_char(file, '[')) {
             is_open = !json_skip_char(file, ']');
             continue;
         }
-        err = file->at < file->len ? json_next_object(file)
-                                   : reading_fail(file, file->line, "the array is cut off");
+        if (file->at == file->len) {
+            return reading_fail(file, file->line, "the array is cut off");
+        }
+        if (*from != '{') {
+            return reading_fail(file, file->line, "neither an object nor an array of objects");
+        }
+        value = json_loadb(from, file->len - file->at, flags, &error);
+        if (value == NULL) {
+            return reading_fail(file, file->line + (error.line > 0 ? (uint32_t)error.line - 1 : 0),
+                                "%s",
+                                TEXT_SHOWN(error.text, strlen(error.text), IMPORT_SHOWN_BYTES));
+        }
+        err = json_take_object(file, value);
+        reading_advance(file, file->at + (size_t)error.position);
+        json_decref(value);
         if (err == 0 && is_open && !json_skip_char(file, ',')) {
             is_open = false;
             if (!json_skip_char(file, ']')) {
@@ -547,20 +532,12 @@ const char *const FORM_NAMES[FORMS] = {"unknown", "sql",         "tsv",         
 
 static bool begins_sql(const char *data)
 {
-    static const char *const words[] = {"INSERT", "REPLACE", "CREATE", "DROP",   "SET",     "USE",
-                                        "LOCK",   "START",   "BEGIN",  "DELETE", "TRUNCATE"};
+    static const char words[] =
+        "INSERT REPLACE CREATE DROP SET USE LOCK START BEGIN DELETE TRUNCATE";
+    size_t len = strcspn(data, " \t\n\v\f\r");
 
-    if (*data == '#' || strncmp(data, "--", 2) == 0 || strncmp(data, "/*", 2) == 0) {
-        return true;
-    }
-    for (size_t i = 0; i < COUNT_OF(words); i++) {
-        size_t len = strlen(words[i]);
-
-        if (strncasecmp(data, words[i], len) == 0 && isspace((unsigned char)data[len])) {
-            return true;
-        }
-    }
-    return false;
+    return *data == '#' || strncmp(data, "--", 2) == 0 || strncmp(data, "/*", 2) == 0 ||
+           (data[len] != '\0' && word_is_one_of(data, len, words));
 }
 
 static enum form detect(const struct file_reading *file)
@@ -624,20 +601,6 @@ static const char *other_file(const char *data, size_t len)
                : NULL;
 }
 
-/* Is it certain that step and max_id are not swapped? Only if every max_id is larger than any
- * step. */
-static bool order_is_certain(const struct source *source, const struct rows *rows)
-{
-    bool certain = rows->count > 0;
-
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct row_value *max_id = &rows->list[i].values[COLUMN_MAX_ID];
-
-        certain &= max_id->len > sizeof "1000000000" - 1 && rows->text.data[max_id->at] != '0';
-    }
-    return certain || !rows->guessed || source->has_order || rows->errors.count > 0;
-}
-
 int file_read(const struct source *source, const char *table, const char *data, size_t len,
               enum form *form, struct rows *rows, struct buf *why)
 {
@@ -645,6 +608,7 @@ int file_read(const struct source *source, const char *table, const char *data, 
         .source = source, .table = table, .line = 1, .rows = rows, .why = why};
     const char *refused = NULL;
     size_t blanks = 0;
+    bool certain;
     int err = ERR_INVALID;
 
     ASSERT(data[len] == '\0');
@@ -673,12 +637,18 @@ int file_read(const struct source *source, const char *table, const char *data, 
               : *form == FORM_CSV  ? csv_read(&file)
                                    : separated_read(&file, *form);
     }
-    if (err == 0 && !order_is_certain(source, rows)) {
-        buf_printf(why, "nothing in the file names the columns, and a step that is taken for "
-                        "max_id repeats ids: say their order, as in --columns ");
-        for (size_t i = 0; source->order[i] != NULL; i++) {
-            buf_printf(why, "%s%s", i > 0 ? "," : "", source->order[i]);
-        }
+    /* Step and max_id are certainly not swapped if every max_id is larger than any step. */
+    certain = rows->count > 0;
+    for (size_t i = 0; i < rows->count && certain; i++) {
+        const struct row_value *max_id = &rows->list[i].values[COLUMN_MAX_ID];
+
+        certain = max_id->len > sizeof "1000000000" - 1 && rows->text.data[max_id->at] != '0';
+    }
+    if (err == 0 && !certain && rows->guessed && !source->has_order && rows->errors.count == 0) {
+        buf_printf(why,
+                   "nothing in the file names the columns, and a step that is taken for "
+                   "max_id repeats ids: say their order, as in --columns %s",
+                   source->order != NULL ? source->order : "");
         err = ERR_INVALID;
     }
     buf_printf(why, "%s", refused != NULL ? refused : "");

@@ -12,6 +12,7 @@
 #ifndef LEAFD_CTL_IMPORT_IMPORT_H
 #define LEAFD_CTL_IMPORT_IMPORT_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,11 +48,11 @@ struct source {
     const char *table;            /* its default name; "": any */
     const char *columns[COLUMNS]; /* the name of each in the table; NULL: there is none */
     unsigned needed;              /* COLUMN_BIT() of each that a row must have */
-    bool is_handed_out;    /* max_id itself is, or may be, handed out: the next id is one above */
-    const char *age;       /* MySQL expression of the age of a row `t`; NULL: no table of
+    bool is_handed_out; /* max_id itself is, or may be, handed out: the next id is one above */
+    const char *age;    /* MySQL expression of the age of a row `t`; NULL: no table of
                               counters */
-    const char *order[12]; /* all columns of the table, in their order; ends with NULL */
-    bool has_order;        /* --columns gave it; else the table's usual order */
+    const char *order;  /* all columns of the table, between commas; NULL: not known */
+    bool has_order;     /* --columns gave it; else the table's usual order */
 };
 
 extern const struct source SOURCE_LEAF;
@@ -59,6 +60,9 @@ extern const struct source SOURCE_TINYID;
 extern const struct source SOURCE_COSID;
 extern const struct source SOURCE_TAGS;  /* names and next ids, of a file or a query */
 extern const struct source SOURCE_REDIS; /* keys and their values */
+
+/* Is the text one of these words, which blanks separate, in any case? */
+bool word_is_one_of(const char *text, size_t len, const char *words);
 
 /* The column of this name, in any case; NO_COLUMN: none that is used. */
 int source_column(const struct source *source, const char *name, size_t len);
@@ -169,10 +173,6 @@ struct file_reading {
     const struct dialect *dialect; /* of columns between tabs or commas */
     struct columns columns; /* named by the first line, or CREATE TABLE; else in the usual order */
     size_t least;           /* of values in a line between tabs or commas */
-    bool has_created;       /* by its CREATE TABLE */
-    struct buf database;    /* of the last USE */
-    struct buf rows_of;     /* the database whose rows were read */
-    struct buf others;      /* other tables with rows */
     unsigned tables;        /* of this name, in phpMyAdmin's JSON */
 };
 
@@ -252,19 +252,16 @@ enum import_state {
 };
 
 struct import_tag {
-    const char *name;        /* borrowed from the rows, as is the description */
-    const char *description; /* UTF-8 without NUL */
-    size_t description_len;
-    bool has_description; /* else a tag keeps its own */
-    char *cut;            /* the description if it had to be changed; else NULL */
-    const char *object;   /* COLUMN_OBJECT */
-    uint64_t at;          /* the next id of the old system */
-    uint64_t max_id;      /* the first id of leafd: `at`, or ahead of it */
-    uint64_t mark;        /* of the guard: below max_id; 0: there is none */
-    int64_t age_s;        /* since the row's last change; -1: unknown */
-    uint64_t step;        /* 0: none is said */
-    uint64_t increment;   /* of its ids; 0: every number */
-    uint64_t offset;      /* below it: the ids' remainder when divided by it */
+    const char *name;    /* borrowed from the rows */
+    json_t *description; /* a text of at most LIMIT_TAG_DESCRIPTION_BYTES; NULL: none is said */
+    const char *object;  /* COLUMN_OBJECT */
+    uint64_t at;         /* the next id of the old system */
+    uint64_t max_id;     /* the first id of leafd: `at`, or ahead of it */
+    uint64_t mark;       /* of the guard: below max_id; 0: there is none */
+    int64_t age_s;       /* since the row's last change; -1: unknown */
+    uint64_t step;       /* 0: none is said */
+    uint64_t increment;  /* of its ids; 0: every number */
+    uint64_t offset;     /* below it: the ids' remainder when divided by it */
     const struct row *row;
     enum import_state state;
     bool is_there;   /* in the cluster, when it was read last */

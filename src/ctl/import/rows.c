@@ -33,7 +33,7 @@ const struct source SOURCE_LEAF = {
                 ANY_COLUMNS},
     .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID) | COLUMN_BIT(COLUMN_STEP),
     .age = "TIMESTAMPDIFF(SECOND, t.update_time, NOW())",
-    .order = {"biz_tag", "max_id", "step", "description", "update_time", NULL},
+    .order = "biz_tag,max_id,step,description,update_time",
 };
 
 const struct source SOURCE_TINYID = {
@@ -50,8 +50,7 @@ const struct source SOURCE_TINYID = {
               COLUMN_BIT(COLUMN_DELTA) | COLUMN_BIT(COLUMN_REMAINDER),
     .is_handed_out = true,
     .age = "TIMESTAMPDIFF(SECOND, t.update_time, NOW())",
-    .order = {"id", "biz_type", "begin_id", "max_id", "step", "delta", "remainder", "create_time",
-              "update_time", "version", NULL},
+    .order = "id,biz_type,begin_id,max_id,step,delta,remainder,create_time,update_time,version",
 };
 
 const struct source SOURCE_COSID = {
@@ -61,7 +60,7 @@ const struct source SOURCE_COSID = {
     .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID),
     .is_handed_out = true,
     .age = "UNIX_TIMESTAMP() - CAST(t.last_fetch_time AS SIGNED)",
-    .order = {"name", "last_max_id", "last_fetch_time", NULL},
+    .order = "name,last_max_id,last_fetch_time",
 };
 
 const struct source SOURCE_TAGS = {
@@ -75,7 +74,7 @@ const struct source SOURCE_TAGS = {
                 [COLUMN_REMAINDER] = "remainder",
                 ANY_COLUMNS},
     .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID),
-    .order = {"tag", "max_id", "step", "description", NULL},
+    .order = "tag,max_id,step,description",
 };
 
 const struct source SOURCE_REDIS = {
@@ -85,6 +84,18 @@ const struct source SOURCE_REDIS = {
     .needed = COLUMN_BIT(COLUMN_NAME) | COLUMN_BIT(COLUMN_MAX_ID),
     .is_handed_out = true,
 };
+
+bool word_is_one_of(const char *text, size_t len, const char *words)
+{
+    bool is = false;
+
+    for (size_t word; *words != '\0' && !is; words += word) {
+        words += *words == ' ';
+        word = strcspn(words, " ");
+        is = word == len && strncasecmp(words, text, len) == 0;
+    }
+    return is;
+}
 
 int source_column(const struct source *source, const char *name, size_t len)
 {
@@ -108,9 +119,12 @@ void columns_add(struct columns *columns, int meaning)
 
 void columns_in_order(struct columns *columns, const struct source *source)
 {
+    const char *name = source->order;
+
     *columns = (struct columns){.count = 0};
-    for (size_t i = 0; source->order[i] != NULL; i++) {
-        columns_add(columns, source_column(source, source->order[i], strlen(source->order[i])));
+    for (size_t len; name != NULL; name = name[len] != '\0' ? name + len + 1 : NULL) {
+        len = strcspn(name, ",");
+        columns_add(columns, source_column(source, name, len));
     }
 }
 
@@ -309,34 +323,33 @@ static void row_check_delta(struct tag_checking *checking, struct import_tag *ta
 /* The description as leafd can keep it: UTF-8, without NUL, of bounded length. */
 static void tag_take_description(struct tag_checking *checking, struct import_tag *tag)
 {
+    char text[LIMIT_TAG_DESCRIPTION_BYTES];
     size_t len;
     const char *bytes = row_bytes(checking, COLUMN_DESCRIPTION, &len);
     size_t kept = 0;
 
-    tag->has_description = checking->row->values[COLUMN_DESCRIPTION].is_there;
-    tag->description = bytes;
-    tag->description_len = len;
-    if (len <= LIMIT_TAG_DESCRIPTION_BYTES && text_is_utf8(bytes, len) &&
-        memchr(bytes, '\0', len) == NULL) {
+    if (!checking->row->values[COLUMN_DESCRIPTION].is_there) {
         return;
     }
-    tag->description = tag->cut = MUST_HAVE(malloc(LIMIT_TAG_DESCRIPTION_BYTES));
+    if (len > LIMIT_TAG_DESCRIPTION_BYTES || !text_is_utf8(bytes, len) ||
+        memchr(bytes, '\0', len) != NULL) {
+        TAG_WARN(checking, tag, ": the description was cut to %d bytes of UTF-8 without NUL",
+                 LIMIT_TAG_DESCRIPTION_BYTES);
+    }
     while (len > 0) {
         uint32_t code = 0;
         size_t step = utf8_step(bytes, len, &code);
         size_t more = step == 0 ? 3 : code == 0 ? 0 : step;
 
-        if (kept + more > LIMIT_TAG_DESCRIPTION_BYTES) {
+        if (kept + more > sizeof text) {
             break;
         }
-        memcpy(tag->cut + kept, step == 0 ? "\xef\xbf\xbd" : bytes, more);
+        memcpy(text + kept, step == 0 ? "\xef\xbf\xbd" : bytes, more);
         kept += more;
         bytes += step == 0 ? 1 : step;
         len -= step == 0 ? 1 : step;
     }
-    tag->description_len = kept;
-    TAG_WARN(checking, tag, ": the description was cut to %d bytes of UTF-8 without NUL",
-             LIMIT_TAG_DESCRIPTION_BYTES);
+    tag->description = MUST_HAVE(json_stringn(text, kept));
 }
 
 #define AHEAD_IDS 10000000 /* by default, and at least AHEAD_STEPS segments */
@@ -384,7 +397,7 @@ static void row_check(struct tag_checking *checking, const struct row *row)
 
     checking->row = row;
     checking->why.len = 0;
-    *tag = (struct import_tag){.row = row, .description = "", .age_s = -1};
+    *tag = (struct import_tag){.row = row, .age_s = -1};
     row_check_name(checking);
     tag->name = row_bytes(checking, COLUMN_NAME, &len);
     shown = row->line > 0 ? "" : TEXT_SHOWN(tag->name, len, IMPORT_SHOWN_BYTES);
@@ -468,7 +481,7 @@ static void tags_merge_equal(struct tag_checking *checking)
             messages_add(&tags->errors, "%s: tag '%s' is already in %s", ROW_PLACE(tag->row),
                          tag->name, ROW_PLACE(last->row));
         }
-        free(tag->cut);
+        json_decref(tag->description);
     }
     tags->count = kept;
 }
@@ -490,31 +503,12 @@ static int tag_by_fold(const void *a, const void *b)
     return order != 0 ? order : (lens[0] > lens[1]) - (lens[0] < lens[1]);
 }
 
-static void tags_warn_of_alike(struct tag_checking *checking)
-{
-    struct import_tags *tags = checking->tags;
-    struct import_tag **list = MUST_HAVE(calloc(tags->count + 1, sizeof *list));
-
-    for (size_t i = 0; i < tags->count; i++) {
-        list[i] = &tags->list[i];
-    }
-    qsort(list, tags->count, sizeof *list, tag_by_fold);
-    for (size_t i = 1; i < tags->count; i++) {
-        if (tag_by_fold(&list[i - 1], &list[i]) == 0) {
-            messages_add(&tags->warnings,
-                         "%s: tags '%s' and '%s' differ only in case or spaces at the end: for "
-                         "MySQL they may be one, for leafd they are two",
-                         ROW_PLACE(list[i]->row), list[i - 1]->name, list[i]->name);
-        }
-    }
-    free(list);
-}
-
 void tags_check(const struct source *source, const struct rows *rows,
                 const struct import_rules *rules, struct import_tags *ret_tags)
 {
     struct tag_checking checking = {
         .source = source, .rows = rows, .tags = ret_tags, .rules = rules};
+    struct import_tag **list = MUST_HAVE(calloc(rows->count + 1, sizeof *list));
 
     *ret_tags =
         (struct import_tags){.list = MUST_HAVE(calloc(rows->count + 1, sizeof *ret_tags->list))};
@@ -524,13 +518,25 @@ void tags_check(const struct source *source, const struct rows *rows,
     buf_free(&checking.why);
     qsort(ret_tags->list, ret_tags->count, sizeof *ret_tags->list, tag_by_row);
     tags_merge_equal(&checking);
-    tags_warn_of_alike(&checking);
+    for (size_t i = 0; i < ret_tags->count; i++) {
+        list[i] = &ret_tags->list[i];
+    }
+    qsort(list, ret_tags->count, sizeof *list, tag_by_fold);
+    for (size_t i = 1; i < ret_tags->count; i++) {
+        if (tag_by_fold(&list[i - 1], &list[i]) == 0) {
+            messages_add(&ret_tags->warnings,
+                         "%s: tags '%s' and '%s' differ only in case or spaces at the end: for "
+                         "MySQL they may be one, for leafd they are two",
+                         ROW_PLACE(list[i]->row), list[i - 1]->name, list[i]->name);
+        }
+    }
+    free(list);
 }
 
 void tags_free(struct import_tags *tags)
 {
     for (size_t i = 0; i < tags->count; i++) {
-        free(tags->list[i].cut);
+        json_decref(tags->list[i].description);
     }
     free(tags->list);
     buf_free(&tags->errors.texts);

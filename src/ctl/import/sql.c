@@ -17,6 +17,8 @@
 #include "src/ctl/import/import.h"
 
 #define TABLES_TOLD_BYTES 200
+/* Character sets whose texts are UTF-8, or bytes as they are. */
+#define CHARSETS "binary utf8 utf8mb3 utf8mb4 ascii"
 
 enum token_kind {
     TOKEN_END,
@@ -35,6 +37,16 @@ struct token {
     uint32_t line; /* where it begins */
 };
 
+/* A dump being read. Each function below begins at its first token, and ends at the one after. */
+struct sql {
+    struct file_reading *in;
+    struct token token;
+    bool has_created;    /* in->columns are those of its CREATE TABLE; else the usual order */
+    struct buf database; /* of the last USE */
+    struct buf rows_of;  /* the database whose rows were read */
+    struct buf others;   /* other tables with rows */
+};
+
 /* A value being read. */
 struct value {
     struct row_value bytes;
@@ -42,7 +54,7 @@ struct value {
     char shown[48];    /* the text that the reason is about, or empty */
 };
 
-/* --- tokens: blanks and comments --- */
+/* --- tokens --- */
 
 static size_t sql_line_end(const struct file_reading *file, size_t at)
 {
@@ -50,29 +62,6 @@ static size_t sql_line_end(const struct file_reading *file, size_t at)
 
     return end != NULL ? (size_t)(end - file->data) : file->len;
 }
-
-static void sql_skip_blanks(struct file_reading *file)
-{
-    static const char blanks[] = " \t\n\v\f\r";
-    size_t end = file->at;
-
-    do {
-        const char *data = file->data + end;
-
-        reading_advance(file, end);
-        end += strspn(data, blanks);
-        if (*data == '#' || (strncmp(data, "--", 2) == 0 &&
-                             (file->at + 2 == file->len || strspn(data + 2, blanks) > 0))) {
-            end = sql_line_end(file, file->at);
-        } else if (strncmp(data, "/*", 2) == 0) {
-            const char *close = memmem(data + 2, file->len - file->at - 2, "*/", 2);
-
-            end = close != NULL ? (size_t)(close - file->data) + 2 : file->at; /* never closed */
-        }
-    } while (end > file->at);
-}
-
-/* --- tokens --- */
 
 size_t sql_quoted_end(const char *data, size_t len, size_t at, char quote, bool escapes)
 {
@@ -172,45 +161,51 @@ static enum token_kind sql_measure(const struct file_reading *file, size_t *ret_
     return c == '/' && data[1] == '*' ? TOKEN_BROKEN : TOKEN_CHAR;
 }
 
-/* The next token; a broken one ends the file, and *why reports it. */
-static struct token sql_next(struct file_reading *in)
+/* Read the next token; a broken one ends the file, and *why reports it. */
+static void sql_next(struct sql *sql)
 {
-    struct token token = {.kind = TOKEN_END};
+    static const char blanks[] = " \t\n\v\f\r";
+    struct file_reading *in = sql->in;
+    struct token *token = &sql->token;
+    size_t end = in->at;
 
-    sql_skip_blanks(in);
-    token.line = in->line;
-    token.text = in->data + in->at;
+    do { /* blanks and comments */
+        const char *data = in->data + end;
+
+        reading_advance(in, end);
+        end += strspn(data, blanks);
+        if (*data == '#' || (strncmp(data, "--", 2) == 0 &&
+                             (in->at + 2 == in->len || strspn(data + 2, blanks) > 0))) {
+            end = sql_line_end(in, in->at);
+        } else if (strncmp(data, "/*", 2) == 0) {
+            const char *close = memmem(data + 2, in->len - in->at - 2, "*/", 2);
+
+            end = close != NULL ? (size_t)(close - in->data) + 2 : in->at; /* never closed */
+        }
+    } while (end > in->at);
+    *token = (struct token){.kind = TOKEN_END, .text = in->data + in->at, .line = in->line};
     if (in->at == in->len) {
-        return token;
+        return;
     }
-    token.kind = sql_measure(in, &token.len);
-    if (token.kind == TOKEN_BROKEN) {
-        (void)reading_fail(in, token.line, "what %.*s opens is never closed; is the file cut off?",
-                           *token.text == '/' ? 2 : 1, token.text);
-        token.kind = TOKEN_END;
-        token.len = in->len - in->at;
+    token->kind = sql_measure(in, &token->len);
+    if (token->kind == TOKEN_BROKEN) {
+        (void)reading_fail(in, token->line, "what %.*s opens is never closed; is the file cut off?",
+                           *token->text == '/' ? 2 : 1, token->text);
+        token->kind = TOKEN_END;
+        token->len = in->len - in->at;
     }
-    reading_advance(in, in->at + token.len);
-    return token;
+    reading_advance(in, in->at + token->len);
 }
 
-static bool token_is_word(const struct token *token, const char *word)
+/* One of these words, which blanks separate? */
+static bool token_is_word(const struct token *token, const char *words)
 {
-    return token->kind == TOKEN_WORD && text_is(token->text, token->len, word);
+    return token->kind == TOKEN_WORD && word_is_one_of(token->text, token->len, words);
 }
 
 static bool token_is_char(const struct token *token, char c)
 {
     return token->kind == TOKEN_CHAR && *token->text == c;
-}
-
-/* words end with NULL. */
-static bool token_is_one_of(const struct token *token, const char *const *words)
-{
-    while (*words != NULL && !token_is_word(token, *words)) {
-        words++;
-    }
-    return *words != NULL;
 }
 
 /* The text of a name or word, without backquotes. */
@@ -223,13 +218,6 @@ static void token_name(const struct token *token, struct buf *out)
 }
 
 /* --- statements without rows --- */
-
-static void sql_skip_statement(struct file_reading *in, struct token token)
-{
-    while (token.kind != TOKEN_END && !token_is_char(&token, ';')) {
-        token = sql_next(in);
-    }
-}
 
 /* Skip DELIMITER: to the end of the line that resets it to ';'. */
 static void sql_skip_delimited(struct file_reading *file)
@@ -255,97 +243,80 @@ static void sql_skip_delimited(struct file_reading *file)
     }
 }
 
-static int sql_meaning_of(const struct file_reading *in, const struct token *token)
+/* The column that the token names. */
+static void sql_add_column(const struct sql *sql, struct columns *columns)
 {
     BUF_LOCAL(name);
 
-    token_name(token, &name);
-    return source_column(in->source, buf_text(&name), name.len);
+    token_name(&sql->token, &name);
+    columns_add(columns, source_column(sql->in->source, buf_text(&name), name.len));
 }
 
-/* [database.]table: the token after it. */
-static struct token sql_read_table(struct file_reading *in, struct token token, struct buf *name)
+/* [database.]table: is it the wanted one? */
+static bool sql_read_table(struct sql *sql, struct buf *name)
 {
-    if (token.kind == TOKEN_END) {
-        return token;
-    }
-    token_name(&token, name);
-    token = sql_next(in);
-    while (token_is_char(&token, '.')) {
-        token = sql_next(in);
-        in->database.len = 0;
-        buf_put(&in->database, name->data, name->len);
+    const struct token *token = &sql->token;
+
+    for (bool more = true; more && token->kind != TOKEN_END; sql_next(sql)) {
         name->len = 0;
-        if (token.kind != TOKEN_END) {
-            token_name(&token, name);
+        token_name(token, name);
+        sql_next(sql);
+        more = token_is_char(token, '.');
+        if (!more) {
+            break;
         }
-        token = sql_next(in);
+        sql->database.len = 0;
+        buf_put(&sql->database, name->data, name->len);
     }
-    return token;
+    return text_is(buf_text(name), name->len, sql->in->table);
 }
 
 /* CREATE TABLE gives the order of the columns. */
-static void sql_read_create(struct file_reading *in)
+static void sql_read_create(struct sql *sql)
 {
-    static const char *const words[] = {"IF", "NOT", "EXISTS", NULL};
-    static const char *const keys[] = {"primary",    "key",      "unique",  "index",
-                                       "constraint", "fulltext", "spatial", "check",
-                                       "foreign",    "period",   NULL};
-    struct token token = sql_next(in);
+    static const char keys[] =
+        "primary key unique index constraint fulltext spatial check foreign period";
+    struct file_reading *in = sql->in;
+    const struct token *token = &sql->token;
     bool first = true; /* of a column, or a key */
+    const char *missing;
     BUF_LOCAL(name);
 
-    if (!token_is_word(&token, "TABLE")) {
-        sql_skip_statement(in, token);
+    sql_next(sql);
+    if (!token_is_word(token, "TABLE")) {
         return;
     }
     do {
-        token = sql_next(in);
-    } while (token_is_one_of(&token, words));
-    token = sql_read_table(in, token, &name);
-    if (text_is(buf_text(&name), name.len, in->table) && token_is_char(&token, '(')) {
-        const char *missing;
-
-        in->columns = (struct columns){.count = 0};
-        token = sql_next(in);
-        for (int depth = 1; token.kind != TOKEN_END; token = sql_next(in)) {
-            if (first && depth == 1 &&
-                (token.kind == TOKEN_NAME ||
-                 (token.kind == TOKEN_WORD && !token_is_one_of(&token, keys)))) {
-                columns_add(&in->columns, sql_meaning_of(in, &token));
-            }
-            depth += token_is_char(&token, '(') - token_is_char(&token, ')');
-            first = depth == 1 && token_is_char(&token, ',');
-            if (depth == 0) {
-                break;
-            }
-        }
-        missing = columns_lack(in->source, &in->columns);
-        if (in->columns.too_many) {
-            (void)reading_fail(in, token.line, "the table has more than 64 columns");
-        } else if (missing != NULL) {
-            (void)reading_fail(in, token.line,
-                               "the table lacks a column that is needed: no column %s", missing);
-        }
-        in->has_created = true;
+        sql_next(sql);
+    } while (token_is_word(token, "IF NOT EXISTS"));
+    if (!sql_read_table(sql, &name) || !token_is_char(token, '(')) {
+        return;
     }
-    sql_skip_statement(in, token);
-}
-
-/* --- values --- */
-
-/* Are texts of this character set UTF-8, or bytes as they are? */
-static bool charset_is_utf8(const char *name, size_t len)
-{
-    static const char *const utf8[] = {"binary", "utf8", "utf8mb3", "utf8mb4", "ascii"};
-
-    for (size_t i = 0; i < COUNT_OF(utf8); i++) {
-        if (text_is(name, len, utf8[i])) {
-            return true;
+    in->columns = (struct columns){.count = 0};
+    sql_next(sql);
+    for (int depth = 1; token->kind != TOKEN_END; sql_next(sql)) {
+        if (first && depth == 1 &&
+            (token->kind == TOKEN_NAME ||
+             (token->kind == TOKEN_WORD && !token_is_word(token, keys)))) {
+            sql_add_column(sql, &in->columns);
+        }
+        depth += token_is_char(token, '(') - token_is_char(token, ')');
+        first = depth == 1 && token_is_char(token, ',');
+        if (depth == 0) {
+            break;
         }
     }
-    return false;
+    missing = columns_lack(in->source, &in->columns);
+    if (in->columns.too_many) {
+        (void)reading_fail(in, token->line, "the table has more than 64 columns");
+    } else if (missing != NULL) {
+        (void)reading_fail(in, token->line, "the table lacks a column that is needed: no column %s",
+                           missing);
+    }
+    sql->has_created = true;
 }
+
+/* --- INSERT --- */
 
 static void value_is_wrong(struct value *value, const char *why, const struct token *about)
 {
@@ -354,16 +325,15 @@ static void value_is_wrong(struct value *value, const char *why, const struct to
 }
 
 /* The bytes of a literal, after its prefix: _utf8mb4, n, x. */
-static void sql_put_literal(struct file_reading *in, const struct token *token,
-                            const struct token *before, struct value *value)
+static void sql_put_literal(struct buf *out, const struct token *token, const struct token *before,
+                            struct value *value)
 {
-    struct buf *out = &in->rows->text;
     bool hex = before != NULL && token_is_word(before, "x");
     bool named = before != NULL && before->text[0] == '_';
     BUF_LOCAL(bytes);
 
     value->bytes = (struct row_value){.at = out->len, .is_there = true};
-    if (named && !charset_is_utf8(before->text + 1, before->len - 1)) {
+    if (named && !word_is_one_of(before->text + 1, before->len - 1, CHARSETS)) {
         value_is_wrong(value, "in this character set, not utf8mb4 or binary:", before);
     } else if (token->kind == TOKEN_STRING) {
         sql_unquote(&bytes, token->text + 1, token->len - 2, *token->text, ESCAPES_SQL);
@@ -390,56 +360,53 @@ static void sql_put_literal(struct file_reading *in, const struct token *token,
     buf_put(out, "", 1);
 }
 
-/* One value: the token after it. Tokens up to the comma belong to an expression, as in
- * current_timestamp(). */
-static struct token sql_read_value(struct file_reading *in, struct value *value)
+/* One value. Tokens up to the comma belong to an expression, as in current_timestamp(). */
+static void sql_read_value(struct sql *sql, struct value *value)
 {
-    struct token token = sql_next(in);
-    struct token before = token;
+    const struct token *token = &sql->token;
+    const struct token before = *token;
     bool introduced =
-        token.kind == TOKEN_WORD &&
-        (token.text[0] == '_' || token_is_word(&token, "n") || token_is_word(&token, "x"));
-    int depth;
+        token->kind == TOKEN_WORD && (token->text[0] == '_' || token_is_word(token, "n x"));
+    int depth = 0;
 
     *value = (struct value){.wrong = NULL};
-    token = introduced ? sql_next(in) : token;
-    if (token.kind == TOKEN_END) {
-        return token;
+    if (introduced) {
+        sql_next(sql);
     }
-    if (token_is_char(&token, ',') || token_is_char(&token, ')')) {
+    if (token_is_char(token, ',') || token_is_char(token, ')')) {
         value->wrong = "a value is missing";
-        return token;
+        return;
     }
-    sql_put_literal(in, &token, introduced ? &before : NULL, value);
-    depth = token_is_char(&token, '(');
-    for (token = sql_next(in); token.kind != TOKEN_END; token = sql_next(in)) {
-        if (depth == 0 && (token_is_char(&token, ',') || token_is_char(&token, ')'))) {
-            break;
-        }
-        depth += token_is_char(&token, '(') - token_is_char(&token, ')');
+    if (token->kind != TOKEN_END) {
+        sql_put_literal(&sql->in->rows->text, token, introduced ? &before : NULL, value);
+        depth = token_is_char(token, '(');
+        sql_next(sql);
+    }
+    while (token->kind != TOKEN_END &&
+           (depth > 0 || !(token_is_char(token, ',') || token_is_char(token, ')')))) {
+        depth += token_is_char(token, '(') - token_is_char(token, ')');
         if (value->wrong == NULL) {
-            value_is_wrong(value, "an expression, not a literal value, from here on:", &token);
+            value_is_wrong(value, "an expression, not a literal value, from here on:", token);
         }
+        sql_next(sql);
     }
-    return token;
 }
 
-/* --- INSERT --- */
-
-/* One (value, ...) after its opening parenthesis. False: the file is cut off. */
-static bool insert_read_row(struct file_reading *in, const struct columns *columns, struct row *row)
+/* One (value, ...). False: the file is cut off. */
+static bool insert_read_row(struct sql *sql, const struct columns *columns, struct row *row)
 {
+    struct file_reading *in = sql->in;
     struct messages *errors = &in->rows->errors;
     size_t before = errors->count;
     size_t count = 0;
-    struct token token;
 
     do {
         struct value value;
         int meaning = count < columns->count ? columns->meaning[count] : NO_COLUMN;
 
-        token = sql_read_value(in, &value);
-        if (token.kind == TOKEN_END) {
+        sql_next(sql);
+        sql_read_value(sql, &value);
+        if (sql->token.kind == TOKEN_END) {
             (void)reading_fail(in, row->line, "this row does not end: the file is cut off");
             return false;
         }
@@ -453,7 +420,8 @@ static bool insert_read_row(struct file_reading *in, const struct columns *colum
         if (meaning != NO_COLUMN) {
             row->values[meaning] = value.bytes;
         }
-    } while (!token_is_char(&token, ')'));
+    } while (!token_is_char(&sql->token, ')'));
+    sql_next(sql);
     if (errors->count == before && count != columns->count) {
         messages_add(errors, "%s: %zu values for %zu columns", ROW_PLACE(row), count,
                      columns->count);
@@ -464,88 +432,76 @@ static bool insert_read_row(struct file_reading *in, const struct columns *colum
     return true;
 }
 
-static void insert_read_rows(struct file_reading *in, const struct columns *columns)
+/* [(column, ...)] VALUES (value, ...), ... of the wanted table. */
+static void insert_read_rows(struct sql *sql)
 {
-    struct token token = sql_next(in);
-    uint32_t number = 0;
-
-    while (token_is_char(&token, '(')) {
-        struct row row = {.line = token.line, .number = ++number};
-
-        if (!insert_read_row(in, columns, &row)) {
-            return;
-        }
-        token = sql_next(in);
-        if (token_is_char(&token, ',')) {
-            token = sql_next(in);
-        }
-    }
-    if (token.kind == TOKEN_END) {
-        (void)reading_fail(in, token.line,
-                           "the last INSERT has no ';' at its end: the file is cut off");
-    }
-    sql_skip_statement(in, token);
-}
-
-/* [(column, ...)] VALUES of the wanted table. */
-static void insert_read_wanted(struct file_reading *in, struct token token)
-{
+    struct file_reading *in = sql->in;
+    const struct token *token = &sql->token;
     struct columns columns = in->columns;
     const char *missing;
 
-    if (token_is_char(&token, '(')) {
+    if (token_is_char(token, '(')) {
         columns = (struct columns){.count = 0};
-        for (; token.kind != TOKEN_END && !token_is_char(&token, ')'); token = sql_next(in)) {
-            if (token.kind == TOKEN_WORD || token.kind == TOKEN_NAME) {
-                columns_add(&columns, sql_meaning_of(in, &token));
+        for (; token->kind != TOKEN_END && !token_is_char(token, ')'); sql_next(sql)) {
+            if (token->kind == TOKEN_WORD || token->kind == TOKEN_NAME) {
+                sql_add_column(sql, &columns);
             }
         }
-        token = sql_next(in);
-    } else if (!in->has_created) {
+        sql_next(sql);
+    } else if (!sql->has_created) {
         in->rows->guessed = true;
     }
     missing = columns_lack(in->source, &columns);
-    if (missing == NULL && !columns.too_many &&
-        (token_is_word(&token, "VALUES") || token_is_word(&token, "VALUE"))) {
-        insert_read_rows(in, &columns);
+    if (missing != NULL || columns.too_many || !token_is_word(token, "VALUES VALUE")) {
+        messages_add(&in->rows->errors, "line %u: an INSERT %s%s", (unsigned)token->line,
+                     missing != NULL    ? "without the column "
+                     : columns.too_many ? "of more than 64 columns"
+                                        : "without VALUES",
+                     missing != NULL ? missing : "");
         return;
     }
-    messages_add(&in->rows->errors, "line %u: an INSERT %s%s", (unsigned)token.line,
-                 missing != NULL    ? "without the column "
-                 : columns.too_many ? "of more than 64 columns"
-                                    : "without VALUES",
-                 missing != NULL ? missing : "");
-    sql_skip_statement(in, token);
+    sql_next(sql);
+    for (uint32_t number = 1; token_is_char(token, '('); number++) {
+        struct row row = {.line = token->line, .number = number};
+
+        if (!insert_read_row(sql, &columns, &row)) {
+            return;
+        }
+        if (token_is_char(token, ',')) {
+            sql_next(sql);
+        }
+    }
+    if (token->kind == TOKEN_END) {
+        (void)reading_fail(in, token->line,
+                           "the last INSERT has no ';' at its end: the file is cut off");
+    }
 }
 
-static void sql_read_insert(struct file_reading *in)
+static void sql_read_insert(struct sql *sql)
 {
-    static const char *const words[] = {"INTO",          "IGNORE",  "LOW_PRIORITY",
-                                        "HIGH_PRIORITY", "DELAYED", NULL};
-    struct token token = sql_next(in);
-    const struct buf *now = &in->database;
-    struct buf *before = &in->rows_of;
+    struct file_reading *in = sql->in;
+    const struct token *token = &sql->token;
+    const struct buf *now = &sql->database;
+    struct buf *before = &sql->rows_of;
+    struct buf *others = &sql->others;
     BUF_LOCAL(name);
 
-    while (token_is_one_of(&token, words)) {
-        token = sql_next(in);
-    }
-    if (token.kind == TOKEN_STRING) {
+    do {
+        sql_next(sql);
+    } while (token_is_word(token, "INTO IGNORE LOW_PRIORITY HIGH_PRIORITY DELAYED"));
+    if (token->kind == TOKEN_STRING) {
         (void)reading_fail(
-            in, token.line,
+            in, token->line,
             "a name in double quotes: dump it without ANSI_QUOTES (mysqldump --skip-ansi), or "
             "give the table as CSV with a line of names");
         return;
     }
-    token = sql_read_table(in, token, &name);
-    if (!text_is(buf_text(&name), name.len, in->table)) {
-        if (name.len > 0 && in->others.len < TABLES_TOLD_BYTES &&
-            (in->others.len == 0 ||
-             memmem(in->others.data, in->others.len, name.data, name.len) == NULL)) {
-            buf_printf(&in->others, "%s%.*s", in->others.len > 0 ? ", " : "",
+    if (!sql_read_table(sql, &name)) {
+        if (name.len > 0 && others->len < TABLES_TOLD_BYTES &&
+            (others->len == 0 || memmem(others->data, others->len, name.data, name.len) == NULL)) {
+            buf_printf(others, "%s%.*s", others->len > 0 ? ", " : "",
                        (int)(name.len < 64 ? name.len : 64), (char *)name.data);
         }
-        sql_skip_statement(in, token);
         return;
     }
     if (in->rows->count == 0) {
@@ -554,10 +510,10 @@ static void sql_read_insert(struct file_reading *in)
     }
     if (before->len != now->len ||
         (now->len > 0 && memcmp(before->data, now->data, now->len) != 0)) {
-        (void)reading_fail(in, token.line, /* whose tags would be mixed up with the first's */
+        (void)reading_fail(in, token->line, /* whose tags would be mixed up with the first's */
                            "the table of a second database: give each database a file of its own");
     } else {
-        insert_read_wanted(in, token);
+        insert_read_rows(sql);
     }
 }
 
@@ -590,7 +546,7 @@ static bool charset_check(struct file_reading *file)
     for (size_t at = 0; at < file->len; at++) {
         ascii &= (file->data[at] & 0x80) == 0;
     }
-    if (len == 0 || ascii || charset_is_utf8(name, len)) {
+    if (len == 0 || ascii || word_is_one_of(name, len, CHARSETS)) {
         return true;
     }
     buf_printf(file->why,
@@ -601,34 +557,40 @@ static bool charset_check(struct file_reading *file)
 
 int sql_read(struct file_reading *in)
 {
-    struct token token;
+    struct sql sql = {.in = in};
+    const struct token *token = &sql.token;
 
     columns_in_order(&in->columns, in->source);
     if (!charset_check(in)) {
         return ERR_INVALID;
     }
-    while (in->why->len == 0 && (token = sql_next(in)).kind != TOKEN_END) {
-        if (token_is_word(&token, "INSERT") || token_is_word(&token, "REPLACE")) {
-            sql_read_insert(in);
-        } else if (token_is_word(&token, "CREATE")) {
-            sql_read_create(in);
-        } else if (token_is_word(&token, "DELIMITER")) {
+    while (in->why->len == 0) {
+        sql_next(&sql);
+        if (token->kind == TOKEN_END) {
+            break;
+        }
+        if (token_is_word(token, "INSERT REPLACE")) {
+            sql_read_insert(&sql);
+        } else if (token_is_word(token, "CREATE")) {
+            sql_read_create(&sql);
+        } else if (token_is_word(token, "DELIMITER")) {
             sql_skip_delimited(in);
-        } else {
-            if (token_is_word(&token, "USE")) {
-                token = sql_next(in);
-                in->database.len = 0;
-                token_name(&token, &in->database);
-            }
-            sql_skip_statement(in, token);
+            continue;
+        } else if (token_is_word(token, "USE")) {
+            sql_next(&sql);
+            sql.database.len = 0;
+            token_name(token, &sql.database);
+        }
+        while (token->kind != TOKEN_END && !token_is_char(token, ';')) {
+            sql_next(&sql);
         }
     }
     if (in->why->len == 0 && in->rows->count == 0 && in->rows->errors.count == 0) {
         buf_printf(in->why, "no rows of a table %s (tables with rows: %s)", in->table,
-                   in->others.len > 0 ? buf_text(&in->others) : "none");
+                   sql.others.len > 0 ? buf_text(&sql.others) : "none");
     }
-    buf_free(&in->others);
-    buf_free(&in->database);
-    buf_free(&in->rows_of);
+    buf_free(&sql.others);
+    buf_free(&sql.database);
+    buf_free(&sql.rows_of);
     return in->why->len > 0 ? ERR_INVALID : 0;
 }

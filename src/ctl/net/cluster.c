@@ -27,13 +27,6 @@
 #define CONNECT_MS 3000 /* at most, within a request's time */
 #define RETRY_AFTER_MAX_S 3600
 
-struct cluster {
-    const struct settings *settings;
-    struct servers servers;
-    CURL *curl;
-    size_t last; /* the server that answered last */
-};
-
 /* One request, over all its tries. */
 struct asking {
     struct cluster *cluster;
@@ -49,7 +42,8 @@ struct asking {
     bool too_large;
 };
 
-enum verdict { VERDICT_DONE, VERDICT_NEXT, VERDICT_FAILED };
+/* VERDICT_OTHER: the same server is asked at its other listener. */
+enum verdict { VERDICT_DONE, VERDICT_NEXT, VERDICT_FAILED, VERDICT_OTHER };
 
 /* --- settings --- */
 
@@ -349,6 +343,9 @@ int servers_parse(struct servers *servers, const struct settings *settings, stru
                        (int)(len < 200 ? len : 200), text);
             return ERR_INVALID;
         }
+        for (int listener = 0; listener < LISTENERS; listener++) {
+            memcpy(server->at[listener], server->address, len + 1);
+        }
         servers->count++;
         text = next;
     }
@@ -367,32 +364,24 @@ enum listener servers_listener(const char *target)
     return LISTENER_ADMIN;
 }
 
-const char *server_address(const struct server *server, enum listener listener)
-{
-    if (!server->is_not[listener]) {
-        return server->address;
-    }
-    return server->other[listener][0] != '\0' ? server->other[listener] : NULL;
-}
-
 bool server_learn(struct server *server, enum listener listener, const char *message,
                   struct buf *why)
 {
     const char *text = message != NULL ? strstr(message, BETWEEN_LISTENERS) : NULL;
-    bool first = !server->is_not[listener];
-    char *other = server->other[listener];
+    bool first = !server->has_learnt[listener];
+    char *other = server->at[listener];
     struct address asked;
     struct address named;
 
-    server->is_not[listener] = true;
+    server->has_learnt[listener] = true;
     *other = '\0';
     text = text != NULL ? text + strlen(BETWEEN_LISTENERS) : "";
     if (!first || strpbrk(text, NOT_IN_ADDRESS) != NULL || address_split(text, &named) != 0 ||
-        strlen(text) >= sizeof server->other[listener]) {
+        strlen(text) > LIMIT_ADDRESS_BYTES) {
         buf_printf(why, "it serves this at another listener");
     } else if (address_is_wildcard(text)) { /* which is reached at the host asked before */
         ASSERT(address_split(server->address, &asked) == 0);
-        (void)snprintf(other, sizeof server->other[listener],
+        (void)snprintf(other, sizeof server->at[listener],
                        strchr(asked.host, ':') != NULL ? "[%s]:%s" : "%s:%s", asked.host,
                        named.port);
     } else if (address_is_loopback(text) && !address_is_loopback(server->address)) {
@@ -402,6 +391,24 @@ bool server_learn(struct server *server, enum listener listener, const char *mes
         memcpy(other, text, strlen(text) + 1);
     }
     return *other != '\0';
+}
+
+/* --- answers --- */
+
+void answer_free(struct answer *answer)
+{
+    json_decref(answer->json);
+    buf_free(&answer->body);
+    buf_free(&answer->error);
+    free(answer->server);
+    *answer = (struct answer){0};
+}
+
+static const char *answer_text(const struct answer *answer, const char *name)
+{
+    const char *text = json_string_value(json_object_get(answer->json, name));
+
+    return text != NULL ? text : "";
 }
 
 /* --- one request and its answer, by libcurl --- */
@@ -479,23 +486,6 @@ static void set_request(struct asking *asking, const char *url, uint32_t timeout
     }
 }
 
-/* Beside those that libcurl sends by itself. */
-static struct curl_slist *make_headers(const struct ask *ask)
-{
-    struct curl_slist *headers = NULL;
-    BUF_LOCAL(key);
-
-    if (ask->body != NULL) {
-        headers = MUST_HAVE(curl_slist_append(headers, "Content-Type: application/json"));
-        headers = MUST_HAVE(curl_slist_append(headers, "Expect:"));
-    }
-    if (ask->key != NULL) {
-        buf_printf(&key, "Idempotency-Key: %s", ask->key);
-        headers = MUST_HAVE(curl_slist_append(headers, buf_text(&key)));
-    }
-    return headers;
-}
-
 /* Is it certain that the server has not seen the request? */
 static bool cannot_be_sent(CURL *curl, CURLcode code, bool over_tls)
 {
@@ -525,18 +515,32 @@ static void add_failure(struct asking *asking, const char *address, const char *
     buf_printf(&asking->failures, "%s%s: %s", asking->failures.len > 0 ? "\n" : "", address, text);
 }
 
-/* True: answered. Otherwise the failure is added, and may_be is set unless the request cannot have
- * been sent. */
+/* True: answered; the new answer replaces the earlier one, with the text of an error. Otherwise the
+ * failure is added, and may_be is set unless the request cannot have been sent. */
 static bool exchange(struct asking *asking, const struct server *server, const char *address,
                      uint32_t timeout_ms)
 {
     CURL *curl = asking->cluster->curl;
-    struct curl_slist *headers = make_headers(asking->ask);
+    const struct ask *ask = asking->ask;
+    struct answer *answer = asking->answer;
+    struct buf *body = &answer->body;
+    struct curl_slist *headers = NULL; /* beside those that libcurl sends by itself */
+    const char *message;
     char error[CURL_ERROR_SIZE] = "";
     BUF_LOCAL(url);
+    BUF_LOCAL(key);
     CURLcode code;
+    bool repeated;
 
-    buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, asking->ask->target);
+    if (ask->body != NULL) {
+        headers = MUST_HAVE(curl_slist_append(headers, "Content-Type: application/json"));
+        headers = MUST_HAVE(curl_slist_append(headers, "Expect:"));
+    }
+    if (ask->key != NULL) {
+        buf_printf(&key, "Idempotency-Key: %s", ask->key);
+        headers = MUST_HAVE(curl_slist_append(headers, buf_text(&key)));
+    }
+    buf_printf(&url, "%s://%s%s", server->tls ? "https" : "http", address, ask->target);
     asking->body.len = 0;
     asking->too_large = false;
     set_request(asking, buf_text(&url), timeout_ms);
@@ -545,51 +549,23 @@ static bool exchange(struct asking *asking, const struct server *server, const c
     code = curl_easy_perform(curl);
     SET(curl, ERRORBUFFER, NULL);
     curl_slist_free_all(headers);
-    if (code == CURLE_OK) {
-        return true;
+    if (code != CURLE_OK) {
+        add_failure(asking, address,
+                    asking->too_large  ? "the answer is larger than 64 MiB"
+                    : error[0] != '\0' ? error
+                                       : curl_easy_strerror(code));
+        asking->may_be |= !cannot_be_sent(curl, code, server->tls);
+        return false;
     }
-    add_failure(asking, address,
-                asking->too_large  ? "the answer is larger than 64 MiB"
-                : error[0] != '\0' ? error
-                                   : curl_easy_strerror(code));
-    asking->may_be |= !cannot_be_sent(curl, code, server->tls);
-    return false;
-}
-
-/* --- answers --- */
-
-void answer_free(struct answer *answer)
-{
-    json_decref(answer->json);
-    buf_free(&answer->body);
-    buf_free(&answer->error);
-    free(answer->server);
-    *answer = (struct answer){0};
-}
-
-static const char *answer_text(const struct answer *answer, const char *name)
-{
-    const char *text = json_string_value(json_object_get(answer->json, name));
-
-    return text != NULL ? text : "";
-}
-
-/* The new answer replaces the earlier one; an error's text becomes the answer's. */
-static void take_answer(struct asking *asking, const char *server)
-{
-    struct answer *answer = asking->answer;
-    bool repeated = answer->repeated;
-    const char *message;
-
+    repeated = answer->repeated;
     answer_free(answer);
     *answer =
-        (struct answer){.repeated = repeated, .server = MUST_HAVE(strdup(server)), .code = ""};
-    must(curl_easy_getinfo(asking->cluster->curl, CURLINFO_RESPONSE_CODE, &answer->status));
+        (struct answer){.repeated = repeated, .server = MUST_HAVE(strdup(address)), .code = ""};
+    must(curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status));
     (void)buf_text(&asking->body);
-    buf_move(&answer->body, &asking->body);
-    if (answer->body.len > 0 && answer->body.data[0] == '{') {
-        answer->json =
-            json_loadb((char *)answer->body.data, answer->body.len, JSON_REJECT_DUPLICATES, NULL);
+    buf_move(body, &asking->body);
+    if (body->len > 0 && body->data[0] == '{') {
+        answer->json = json_loadb((char *)body->data, body->len, JSON_REJECT_DUPLICATES, NULL);
     }
     if (answer->status < 200 || answer->status >= 300) {
         message = answer_text(answer, "message");
@@ -597,7 +573,10 @@ static void take_answer(struct asking *asking, const char *server)
         buf_printf(&answer->error, "%s: %ld %s: %s", answer->server, answer->status, answer->code,
                    *message != '\0' ? message : "no message");
     }
+    return true;
 }
+
+/* --- tries --- */
 
 /* The exit codes of error answers, and their remedies; the first row that fits counts. */
 static const struct {
@@ -621,8 +600,6 @@ static const struct {
     {0, "", CTL_REFUSED, NULL},
 };
 
-/* --- tries --- */
-
 static uint32_t time_left(const struct asking *asking)
 {
     uint64_t now_ms = clock_now_ms(clock_system());
@@ -642,9 +619,10 @@ static enum verdict judge_answer(struct asking *asking, struct server *server,
         return VERDICT_DONE;
     }
     if (answer->status == 404 && strcmp(answer->code, "other_door") == 0) {
-        if (!server_learn(server, listener, answer_text(answer, "message"), &why)) {
-            add_failure(asking, answer->server, buf_text(&why));
+        if (server_learn(server, listener, answer_text(answer, "message"), &why)) {
+            return VERDICT_OTHER;
         }
+        add_failure(asking, answer->server, buf_text(&why));
         return VERDICT_NEXT;
     }
     /* 429 share: a repeat gets the same answer until something of the client's own ends. */
@@ -670,75 +648,63 @@ static enum verdict try_server(struct asking *asking, struct server *server)
     enum listener listener = servers_listener(asking->ask->target);
     bool others =
         asking->ask->server == NULL && !asking->ask->once && asking->cluster->servers.count > 1;
-    enum verdict verdict = VERDICT_NEXT;
-    const char *asked = NULL;
-    const char *address;
+    const char *address = server->at[listener];
+    enum verdict verdict = *address != '\0' ? VERDICT_OTHER : VERDICT_NEXT;
 
     /* A second time at its other listener; that one's other listener is never learnt. */
-    while ((address = server_address(server, listener)) != NULL && address != asked &&
-           verdict == VERDICT_NEXT) {
+    while (verdict == VERDICT_OTHER) {
         uint32_t left_ms = time_left(asking);
 
         left_ms = left_ms == 0 ? 1 : left_ms;
-        asked = address;
         asking->answer->repeated |= asking->may_be;
         if (!exchange(asking, server, address, others && left_ms > TRY_MS ? TRY_MS : left_ms)) {
             return asking->may_be && asking->ask->once ? VERDICT_FAILED : VERDICT_NEXT;
         }
-        take_answer(asking, address);
         verdict = judge_answer(asking, server, listener);
     }
     return verdict;
 }
 
-/* No server did it: report why. */
-static enum ctl_exit nobody_did_it(struct asking *asking)
-{
-    struct buf *error = &asking->answer->error;
-    bool has_answer = error->len > 0 && asking->answered;
-
-    if (!has_answer) {
-        error->len = 0;
-        buf_printf(error, "%s%s%s", asking->may_be ? "no answer came" : "no server answers",
-                   asking->failures.len > 0 ? ": " : "", buf_text(&asking->failures));
-    }
-    if (asking->may_be && asking->ask->method != NULL) {
-        buf_printf(error, "; it may or may not have been done");
-    }
-    if (asking->may_be || has_answer) {
-        return CTL_UNKNOWN;
-    }
-    buf_printf(error, "\nname the nodes by --server HOST:PORT,... or LEAFCTL_SERVER");
-    return CTL_UNREACHABLE;
-}
-
+/* The exit code, and the text of a failure. */
 static enum ctl_exit conclude(struct asking *asking, enum verdict verdict)
 {
     struct answer *answer = asking->answer;
+    struct buf *error = &answer->error;
+    bool has_answer = error->len > 0 && asking->answered;
     enum ctl_exit code = CTL_DONE;
     size_t row = 0;
 
-    if (verdict == VERDICT_FAILED && answer->error.len > 0) {
+    if (verdict == VERDICT_FAILED && error->len > 0) {
         while ((MEANINGS[row].status != 0 && MEANINGS[row].status != answer->status) ||
                strncmp(answer->code, MEANINGS[row].code, strlen(MEANINGS[row].code)) != 0) {
             row++;
         }
         code = MEANINGS[row].exit;
         if (MEANINGS[row].hint != NULL) {
-            buf_printf(&answer->error, "\n%s", MEANINGS[row].hint);
+            buf_printf(error, "\n%s", MEANINGS[row].hint);
         }
         if (answer->repeated && code == CTL_REFUSED) {
-            buf_printf(&answer->error,
-                       "\nthis was asked a second time, as the first time had no "
-                       "answer: it may have been done then; look before you continue");
+            buf_printf(error, "\nthis was asked a second time, as the first time had no "
+                              "answer: it may have been done then; look before you continue");
         } else if (code == CTL_UNKNOWN && asking->ask->once) {
-            buf_printf(&answer->error,
-                       "\nit is not repeated automatically: look whether it was done");
+            buf_printf(error, "\nit is not repeated automatically: look whether it was done");
         }
-    } else if (verdict != VERDICT_DONE) {
-        code = nobody_did_it(asking);
+    } else if (verdict != VERDICT_DONE) { /* no server did it */
+        if (!has_answer) {
+            error->len = 0;
+            buf_printf(error, "%s%s%s", asking->may_be ? "no answer came" : "no server answers",
+                       asking->failures.len > 0 ? ": " : "", buf_text(&asking->failures));
+        }
+        if (asking->may_be && asking->ask->method != NULL) {
+            buf_printf(error, "; it may or may not have been done");
+        }
+        code = asking->may_be || has_answer ? CTL_UNKNOWN : CTL_UNREACHABLE;
+        buf_printf(error, "%s",
+                   code == CTL_UNREACHABLE
+                       ? "\nname the nodes by --server HOST:PORT,... or LEAFCTL_SERVER"
+                       : "");
     }
-    buf_put(&answer->error, "", 1);
+    buf_put(error, "", 1);
     buf_free(&asking->failures);
     buf_free(&asking->body);
     return code;
@@ -802,14 +768,4 @@ void cluster_free(struct cluster *cluster)
         curl_global_cleanup();
         free(cluster);
     }
-}
-
-void cluster_next(struct cluster *cluster)
-{
-    cluster->last = (cluster->last + 1) % cluster->servers.count;
-}
-
-const struct servers *cluster_servers(const struct cluster *cluster)
-{
-    return &cluster->servers;
 }

@@ -114,11 +114,13 @@ void settings_free(struct settings *settings);
 
 enum listener { LISTENER_IDS, LISTENER_ADMIN, LISTENERS };
 
+#define SERVER_BYTES (LIMIT_ADDRESS_BYTES + 16)
+
 struct server {
-    char address[LIMIT_ADDRESS_BYTES + 16]; /* as given, without http:// */
+    char address[SERVER_BYTES]; /* as given, without http:// */
     bool tls;
-    bool is_not[LISTENERS];                         /* it answered other_door */
-    char other[LISTENERS][LIMIT_ADDRESS_BYTES + 1]; /* the address to ask instead, or empty */
+    bool has_learnt[LISTENERS];       /* it answered other_door */
+    char at[LISTENERS][SERVER_BYTES]; /* the address to ask for this listener; empty: not known */
 };
 
 struct servers {
@@ -133,11 +135,8 @@ int servers_parse(struct servers *servers, const struct settings *settings,
 /* The listener that serves a target ("/api/tags?limit=1"). Health and metrics: both. */
 enum listener servers_listener(const char *target);
 
-/* The address to ask there for this listener; NULL: none is known. */
-const char *server_address(const struct server *server, enum listener listener);
-
-/* The server answered other_door with this message. True: server_address() has changed; false: *why
- * says why there is nothing to ask. */
+/* The server answered other_door with this message. True: server->at has changed; false: *why says
+ * why there is nothing to ask. */
 bool server_learn(struct server *server, enum listener listener, const char *message,
                   struct buf *why);
 
@@ -171,18 +170,18 @@ struct answer {
                          carried out */
 };
 
-struct cluster;
+struct cluster {
+    const struct settings *settings;
+    struct servers servers;
+    size_t last; /* the server that the next request begins with: the one that answered last */
+    void *curl;
+};
 
 /* NULL: a setting is wrong; *why names it. settings: borrowed. */
 struct cluster *cluster_new(const struct settings *settings, struct buf *why);
 void cluster_free(struct cluster *cluster); /* NULL-safe */
 
 enum ctl_exit cluster_ask(struct cluster *cluster, const struct ask *ask, struct answer *ret);
-
-/* The next request begins with the server after the one that answered last. */
-void cluster_next(struct cluster *cluster);
-
-const struct servers *cluster_servers(const struct cluster *cluster);
 
 void answer_free(struct answer *answer);
 

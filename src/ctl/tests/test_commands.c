@@ -100,7 +100,7 @@ static void test_an_option_has_a_value_everywhere_or_nowhere(void **state)
 }
 
 /* Parse words that end with NULL. */
-static enum ctl_exit parse(struct ctl *ctl, const char *const *words, enum args_action *action)
+static enum ctl_exit parse(struct ctl *ctl, const char *const *words, bool *run)
 {
     char *argv[16] = {(char *)"leafctl"};
     int argc = 1;
@@ -109,19 +109,19 @@ static enum ctl_exit parse(struct ctl *ctl, const char *const *words, enum args_
         argv[argc] = (char *)words[argc - 1];
     }
     *ctl = (struct ctl){0};
-    return args_parse(ctl, argc, argv, action);
+    return args_parse(ctl, argc, argv, run);
 }
 
 static void test_command_lines(void **state)
 {
-    enum args_action action;
     struct ctl ctl;
+    bool run;
 
     (void)state;
     assert_int_equal(parse(&ctl,
                            (const char *const[]){"--server=a:1", "next", "-n", "5", "--json", "tag",
                                                  "--ranges", NULL},
-                           &action),
+                           &run),
                      CTL_DONE);
     assert_string_equal(ctl.command->family, "next");
     assert_string_equal(ctl.args.operands[0], "tag");
@@ -132,33 +132,33 @@ static void test_command_lines(void **state)
     assert_string_equal(ctl.settings.values[SETTING_SERVER], "a:1");
     settings_free(&ctl.settings);
 
-    assert_int_equal(
-        parse(&ctl, (const char *const[]){"next", "-n7", "--", "--json", NULL}, &action), CTL_DONE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"next", "-n7", "--", "--json", NULL}, &run),
+                     CTL_DONE);
     assert_string_equal(ctl.args.operands[0], "--json");
     assert_string_equal(ctl_option(&ctl, "count"), "7");
     assert_false(ctl.json);
 
-    assert_int_equal(parse(&ctl, (const char *const[]){"members", NULL}, &action), CTL_DONE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"members", NULL}, &run), CTL_DONE);
     assert_string_equal(ctl.command->name, "list");
-    assert_int_equal(parse(&ctl, (const char *const[]){"members", "x", NULL}, &action), CTL_USAGE);
-    assert_int_equal(parse(&ctl, (const char *const[]){"members", "--help", NULL}, &action),
-                     CTL_DONE);
-    assert_int_equal(action, ARGS_HELP);
-    assert_int_equal(parse(&ctl, (const char *const[]){NULL}, &action), CTL_USAGE);
-    assert_int_equal(parse(&ctl, (const char *const[]){"leader", NULL}, &action), CTL_DONE);
-    assert_int_equal(parse(&ctl, (const char *const[]){"leader", "1", NULL}, &action), CTL_DONE);
-    assert_int_equal(parse(&ctl, (const char *const[]){"leader", "1", "2", NULL}, &action),
-                     CTL_USAGE);
-    assert_int_equal(parse(&ctl, (const char *const[]){"status", "1", NULL}, &action), CTL_USAGE);
-    assert_int_equal(parse(&ctl, (const char *const[]){"members", "add", "1", NULL}, &action),
+    assert_int_equal(parse(&ctl, (const char *const[]){"members", "x", NULL}, &run), CTL_USAGE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"members", "--help", NULL}, &run), CTL_DONE);
+    assert_false(run);
+    assert_true(ctl.out.len > 0);
+    buf_free(&ctl.out);
+    assert_int_equal(parse(&ctl, (const char *const[]){NULL}, &run), CTL_USAGE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"leader", NULL}, &run), CTL_DONE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"leader", "1", NULL}, &run), CTL_DONE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"leader", "1", "2", NULL}, &run), CTL_USAGE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"status", "1", NULL}, &run), CTL_USAGE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"members", "add", "1", NULL}, &run),
                      CTL_USAGE);
     assert_int_equal(
-        parse(&ctl, (const char *const[]){"members", "add", "1", "a:1", "b:1", NULL}, &action),
+        parse(&ctl, (const char *const[]){"members", "add", "1", "a:1", "b:1", NULL}, &run),
         CTL_USAGE);
+    assert_int_equal(parse(&ctl, (const char *const[]){"restore", "1", "2", "3", "4", NULL}, &run),
+                     CTL_DONE);
     assert_int_equal(
-        parse(&ctl, (const char *const[]){"restore", "1", "2", "3", "4", NULL}, &action), CTL_DONE);
-    assert_int_equal(
-        parse(&ctl, (const char *const[]){"a", "b", "c", "d", "e", "f", "g", NULL}, &action),
+        parse(&ctl, (const char *const[]){"a", "b", "c", "d", "e", "f", "g", NULL}, &run),
         CTL_USAGE);
 }
 

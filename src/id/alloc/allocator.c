@@ -69,12 +69,23 @@ uint64_t usage_lasts_s(const struct id_tag *tag)
                : (uint64_t)((double)segment_left(&tag->buffer) / per_s);
 }
 
-static void judge_cover(struct usage *usage, struct id_tag *tag, uint64_t now_ms)
+/* Update tag->refill.rate and is_short. */
+static void usage_look(struct usage *usage, struct id_tag *tag)
 {
+    uint64_t now_ms = clock_now_ms(usage->clock);
     struct refill *refill = &tag->refill;
     uint8_t now_s = (uint8_t)(now_ms / 1000);
     bool was_short = refill->is_short;
+    uint32_t left = (uint32_t)segment_left(&tag->buffer);
+    uint32_t used = tag->buffer.unseen > left ? tag->buffer.unseen - left : 0;
 
+    timer_arm_by(usage->timers, &usage->next, now_ms + USAGE_LOOK_MS);
+    if (meter_note(&refill->rate, used, USAGE_HALF_MS, now_ms)) {
+        tag->buffer.unseen -= used;
+    }
+    if (refill->rate.per_s > 0) {
+        offer(usage, tag);
+    }
     if (refill->cover_s == 0 || usage_lasts_s(tag) >= refill->cover_s) {
         refill->is_short = false;
         refill->short_loads = 0;
@@ -91,23 +102,6 @@ static void judge_cover(struct usage *usage, struct id_tag *tag, uint64_t now_ms
     }
     ASSERT_IMPLIES(was_short, usage->short_count > 0);
     usage->short_count += (size_t)refill->is_short - (size_t)was_short;
-}
-
-/* Update tag->refill.rate and is_short. */
-static void usage_look(struct usage *usage, struct id_tag *tag)
-{
-    uint64_t now_ms = clock_now_ms(usage->clock);
-    uint32_t left = (uint32_t)segment_left(&tag->buffer);
-    uint32_t used = tag->buffer.unseen > left ? tag->buffer.unseen - left : 0;
-
-    timer_arm_by(usage->timers, &usage->next, now_ms + USAGE_LOOK_MS);
-    if (meter_note(&tag->refill.rate, used, USAGE_HALF_MS, now_ms)) {
-        tag->buffer.unseen -= used;
-    }
-    if (tag->refill.rate.per_s > 0) {
-        offer(usage, tag);
-    }
-    judge_cover(usage, tag, now_ms);
 }
 
 static void usage_look_cb(struct timer *timer, uint64_t now_ms)
@@ -152,11 +146,6 @@ static void usage_burnt(struct id_tag *tag, uint64_t count)
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker)
 {
     allocator->waker = waker;
-}
-
-void allocator_set_prefetch(struct allocator *allocator, struct prefetch *prefetch)
-{
-    allocator->prefetch = prefetch;
 }
 
 void allocator_want(struct allocator *allocator, struct id_tag *tag)
@@ -544,65 +533,51 @@ const struct allocator_counts *allocator_counts(const struct allocator *allocato
 
 /* --- the end --- */
 
-struct giving {
-    struct allocator *allocator;
-    row_of_fn row_of;
-    void *data;
-    uint64_t deadline_ms;
-    size_t tag_count;
-};
-
-static void give_tag(struct giving *giving, struct id_tag *tag)
-{
-    struct segment_range range;
-    struct segment_range top = {0};
-    struct segment_view view;
-    const struct tag_row *row;
-    uint64_t total = 0;
-    uint64_t given = 0;
-    uint64_t end;
-
-    while (segment_claim(&tag->buffer, 1, UINT32_MAX, &range, &view) == 0) {
-        total += range.count;
-        if (top.count > 0 && range_next(&top) == range.first &&
-            top.count <= UINT32_MAX - range.count) {
-            top.count += range.count;
-        } else {
-            top = range;
-        }
-    }
-    if (total == 0) {
-        return;
-    }
-    usage_burnt(tag, total);
-    row = giving->row_of(giving->data, tag->name, tag->name_len);
-    end = ids_end(top.first, top.count, top.increment);
-    /* May it be the top of its tag? If this node is late, the state machine refuses the range. */
-    if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && row != NULL && !row->deleted &&
-        row->mode == TAG_MODE_TREND && row->generation == tag->refill.generation &&
-        row->max_id <= end) {
-        struct give_back_item item = {tag->name, tag->name_len, row->generation, top.first, end};
-
-        returns_put(&giving->allocator->returns, &item, top.count, giving->deadline_ms);
-        giving->tag_count++;
-        given = top.count;
-    }
-    ASSERT(given <= total);
-    giving->allocator->counts.burnt[ID_BURN_STOP] += total - given;
-}
-
 void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
                          void *data)
 {
-    struct giving giving = {
-        .allocator = allocator, .row_of = row_of, .data = data, .deadline_ms = deadline_ms};
-    struct id_tag *tag = id_table_next(allocator->table, "", 0, "", 0);
+    struct id_tag *tag = id_table_after(allocator->table, NULL);
+    size_t tag_count = 0;
 
     ASSERT(!allocator->stopped);
     allocator->stopped = true;
     batcher_open(&allocator->grants, false);
-    for (; tag != NULL; tag = id_table_next(allocator->table, "", 0, tag->name, tag->name_len)) {
-        give_tag(&giving, tag);
+    for (; tag != NULL; tag = id_table_after(allocator->table, tag)) {
+        struct segment_range range;
+        struct segment_range top = {0};
+        struct segment_view view;
+        const struct tag_row *row;
+        uint64_t total = 0;
+        uint64_t end;
+
+        while (segment_claim(&tag->buffer, 1, UINT32_MAX, &range, &view) == 0) {
+            total += range.count;
+            if (top.count > 0 && range_next(&top) == range.first &&
+                top.count <= UINT32_MAX - range.count) {
+                top.count += range.count;
+            } else {
+                top = range;
+            }
+        }
+        if (total == 0) {
+            continue;
+        }
+        usage_burnt(tag, total);
+        ASSERT(top.count <= total);
+        row = row_of(data, tag->name, tag->name_len);
+        end = ids_end(top.first, top.count, top.increment);
+        /* May it be the top of its tag? If this node is late, the state machine refuses it. */
+        if (tag_count < LIMIT_GIVE_BACK_TAGS && row != NULL && !row->deleted &&
+            row->mode == TAG_MODE_TREND && row->generation == tag->refill.generation &&
+            row->max_id <= end) {
+            struct give_back_item item = {tag->name, tag->name_len, row->generation, top.first,
+                                          end};
+
+            returns_put(&allocator->returns, &item, top.count, deadline_ms);
+            tag_count++;
+            total -= top.count;
+        }
+        allocator->counts.burnt[ID_BURN_STOP] += total;
     }
     returns_send(&allocator->returns);
 }
@@ -615,8 +590,8 @@ bool allocator_given_back(const struct allocator *allocator)
 /* --- begin and end --- */
 
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
-                                const struct clock *clock, struct timers *timers,
-                                struct id_proposer *proposer)
+                                struct prefetch *prefetch, const struct clock *clock,
+                                struct timers *timers, struct id_proposer *proposer)
 {
     static const struct batcher_ops grants_ops = {.pack = grants_pack, .result = grants_settle};
     const struct batcher_config grants = {.kind = CLUSTER_REQUEST_COMMAND,
@@ -630,6 +605,7 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
     ASSERT(config->request_ms > 0 && config->retry_ms > 0);
     allocator->config = *config;
     allocator->table = table;
+    allocator->prefetch = prefetch;
     allocator->clock = clock;
     batcher_init(&allocator->grants, &grants, &grants_ops, clock, timers, proposer);
     allocator->grants.took = &allocator->counts.took;

@@ -102,18 +102,16 @@ struct allocator_config {
 
 struct allocator;
 
+/* Each published segment is reported to prefetch. NULL: none is. */
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
-                                const struct clock *clock, struct timers *timers,
-                                struct id_proposer *proposer);
+                                struct prefetch *prefetch, const struct clock *clock,
+                                struct timers *timers, struct id_proposer *proposer);
 
 /* All requests in flight must be done (after the proposer's shutdown). Accepts NULL. */
 void allocator_free(struct allocator *allocator);
 
 /* The HTTP side starts later and ends sooner. NULL, as at first: no loop to wake. */
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
-
-/* Report each published segment to prefetch. NULL, as at first: report none. */
-void allocator_set_prefetch(struct allocator *allocator, struct prefetch *prefetch);
 
 /* A tag of the table wants a refill (refill_wanted is set). Idempotent. */
 void allocator_want(struct allocator *allocator, struct id_tag *tag);

@@ -238,32 +238,10 @@ void batch_send(struct batch *batch)
 
 /* --- sending --- */
 
-/* Send one batch of ready items, the oldest first. */
-static void batcher_send(struct batcher *batcher, uint64_t now_ms)
-{
-    struct batch_item *items[BATCH_ITEMS_MAX];
-    struct batch *batch = batch_begin(batcher);
-    uint32_t count = 0;
-
-    while (count < batcher->config.items && batcher->ready_count > 0) {
-        struct batch_item *item = TAILQ_FIRST(&batcher->ready);
-
-        TAILQ_REMOVE(&batcher->ready, item, link);
-        batcher->ready_count--;
-        item->where = BATCH_IDLE;
-        items[count++] = item;
-    }
-    batcher->ops->pack(batcher, batch, items, count, now_ms);
-    if (batch->count > 0) {
-        batch_send(batch);
-    } else {
-        batch_end(batch);
-    }
-}
-
 static void batcher_send_cb(struct timer *timer, uint64_t now_ms)
 {
     struct batcher *batcher = CONTAINER(timer, struct batcher, send);
+    struct batch_item *items[BATCH_ITEMS_MAX];
     struct batch_item *item;
 
     while ((item = TAILQ_FIRST(&batcher->delayed)) != NULL && item->at_ms <= now_ms) {
@@ -272,8 +250,24 @@ static void batcher_send_cb(struct timer *timer, uint64_t now_ms)
         item->where = BATCH_READY;
         batcher->ready_count++;
     }
+    /* Each batch has the oldest ready items. */
     while (batcher_may_send(batcher) && batcher_send_ms(batcher) <= now_ms) {
-        batcher_send(batcher, now_ms);
+        struct batch *batch = batch_begin(batcher);
+        uint32_t count = 0;
+
+        while (count < batcher->config.items && batcher->ready_count > 0) {
+            item = TAILQ_FIRST(&batcher->ready);
+            TAILQ_REMOVE(&batcher->ready, item, link);
+            batcher->ready_count--;
+            item->where = BATCH_IDLE;
+            items[count++] = item;
+        }
+        batcher->ops->pack(batcher, batch, items, count, now_ms);
+        if (batch->count > 0) {
+            batch_send(batch);
+        } else {
+            batch_end(batch);
+        }
     }
     batcher_arm(batcher);
 }

@@ -160,24 +160,6 @@ static void index_put(struct index *index, uint64_t slot)
     atomic_store_explicit(&index->slots[at], slot, memory_order_release);
 }
 
-/* Publish an index of twice the size. Readers in the older one miss only later insertions, as if
- * they had looked before. */
-static void table_grow(struct id_table *table)
-{
-    struct index *older = atomic_load_explicit(&table->index, memory_order_relaxed);
-    struct index *index = index_new(older->bits + 1);
-
-    for (size_t i = 0; i < (size_t)1 << older->bits; i++) {
-        uint64_t slot = atomic_load_explicit(&older->slots[i], memory_order_relaxed);
-
-        if (slot != 0) {
-            index_put(index, slot);
-        }
-    }
-    index->older = older;
-    atomic_store_explicit(&table->index, index, memory_order_release);
-}
-
 /* Of an entry with a name of this length. */
 static size_t links_at(size_t len)
 {
@@ -263,23 +245,24 @@ struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t 
     }
     index = atomic_load_explicit(&table->index, memory_order_relaxed);
     if ((table->count + 1) * 4 >= (size_t)3 << index->bits) {
-        table_grow(table);
-        index = atomic_load_explicit(&table->index, memory_order_relaxed);
+        /* Publish an index of twice the size. Readers in the older one miss only later insertions,
+         * as if they had looked before. */
+        struct index *older = index;
+
+        index = index_new(older->bits + 1);
+        for (size_t i = 0; i < (size_t)1 << older->bits; i++) {
+            uint64_t slot = atomic_load_explicit(&older->slots[i], memory_order_relaxed);
+
+            if (slot != 0) {
+                index_put(index, slot);
+            }
+        }
+        index->older = older;
+        atomic_store_explicit(&table->index, index, memory_order_release);
     }
     table->count++;
     index_put(index, (hash_bytes(name, len, table->seed) >> 32) << 32 | handle);
     return tag;
-}
-
-static struct held_shape *shape_hold(const struct shape *shape)
-{
-    size_t keys = shape->has_key ? SHAPE_KEYS_MAX : shape->key_count;
-    struct held_shape *mine = MUST_HAVE(calloc(1, sizeof *mine + keys * SHAPE_KEY_BYTES));
-
-    mine->shape = *shape;
-    mine->shape.keys = mine->keys;
-    mine->shape.key_count = 0;
-    return mine;
 }
 
 bool id_tag_take_shape(struct id_tag *tag, const struct tag_row *row)
@@ -295,7 +278,14 @@ bool id_tag_take_shape(struct id_tag *tag, const struct tag_row *row)
         return mine->shape.has_key;
     }
     ASSERT(tag_shape(row->shape, row->shape_len, &shape, NULL) == 0); /* a row keeps that rule */
-    mine = is_new ? shape_hold(&shape) : mine;
+    if (is_new) {
+        size_t keys = shape.has_key ? SHAPE_KEYS_MAX : shape.key_count;
+
+        mine = MUST_HAVE(calloc(1, sizeof *mine + keys * SHAPE_KEY_BYTES));
+        mine->shape = shape;
+        mine->shape.keys = mine->keys;
+        mine->shape.key_count = 0;
+    }
     for (; mine->shape.key_count < shape.key_count; mine->shape.key_count++) {
         size_t at = (size_t)mine->shape.key_count * SHAPE_KEY_BYTES;
 
@@ -414,13 +404,6 @@ static bool slot_is_sound(const struct segment_slot_view *slot)
     return slot->next_id <= slot->end && segment_slot_left(slot) <= slot->size;
 }
 
-static bool info_is_sound(const struct id_segment_info *info)
-{
-    return tag_name_check(info->name, info->name_len, NULL) == 0 && info->state <= ID_TAG_PAUSED &&
-           info->cover_s <= LIMIT_TAG_COVER_S && slot_is_sound(&info->slots[0]) &&
-           slot_is_sound(&info->slots[1]);
-}
-
 void segments_page_put(struct buf *buf, const struct id_segments_page *page)
 {
     uint32_t any = 0;
@@ -442,43 +425,44 @@ void segments_page_put(struct buf *buf, const struct id_segments_page *page)
     }
 }
 
-static bool read_items(struct reader *reader, bool stepped, struct id_segments_page *page)
-{
-    for (size_t i = 0; i < page->count; i++) {
-        struct id_segment_info *info = &page->items[i];
-
-        if (!fields_read(reader, &info_table, info) ||
-            (stepped && !fields_read(reader, &stepped_table, info)) || !info_is_sound(info) ||
-            (i > 0 &&
-             tag_name_compare(info->name, info->name_len, info[-1].name, info[-1].name_len) <= 0)) {
-            return false;
-        }
-        if (!stepped) { /* as a node of an older level sends it */
-            uint64_t left = segment_slot_left(&info->slots[0]) + segment_slot_left(&info->slots[1]);
-
-            info->lasts_s = info->rate_per_s > 0 ? left / info->rate_per_s : UINT64_MAX;
-        }
-    }
-    return reader_done(reader);
-}
-
 int segments_page_read(const void *data, size_t len, struct id_segments_page *ret_page)
 {
-    struct reader reader;
     struct id_segments_page page = {0};
+    const struct id_segment_info *last = NULL;
+    struct reader reader;
+    bool stepped;
     uint8_t head;
 
     *ret_page = page;
     reader_init(&reader, data, len);
     head = reader_u8(&reader);
     page.more = (head & PAGE_MORE) != 0;
+    stepped = (head & PAGE_STEPPED) != 0;
     page.count = reader_u32(&reader);
     if (reader.bad || head > (PAGE_MORE | PAGE_STEPPED) || page.count > LIMIT_TAGS_PER_PAGE ||
         page.count > len / ITEM_BYTES_MIN) {
         return ERR_BAD_MESSAGE;
     }
     page.items = MUST_HAVE(calloc(page.count + 1, sizeof *page.items));
-    if (!read_items(&reader, (head & PAGE_STEPPED) != 0, &page)) {
+    for (struct id_segment_info *info = page.items; info < page.items + page.count; info++) {
+        if (!fields_read(&reader, &info_table, info) ||
+            (stepped && !fields_read(&reader, &stepped_table, info)) ||
+            tag_name_check(info->name, info->name_len, NULL) != 0 || info->state > ID_TAG_PAUSED ||
+            info->cover_s > LIMIT_TAG_COVER_S || !slot_is_sound(&info->slots[0]) ||
+            !slot_is_sound(&info->slots[1]) ||
+            (last != NULL &&
+             tag_name_compare(info->name, info->name_len, last->name, last->name_len) <= 0)) {
+            reader.bad = true;
+            break;
+        }
+        if (!stepped) { /* as a node of an older level sends it */
+            uint64_t left = segment_slot_left(&info->slots[0]) + segment_slot_left(&info->slots[1]);
+
+            info->lasts_s = info->rate_per_s > 0 ? left / info->rate_per_s : UINT64_MAX;
+        }
+        last = info;
+    }
+    if (!reader_done(&reader)) {
         free(page.items);
         return ERR_BAD_MESSAGE;
     }

@@ -120,30 +120,6 @@ static void entry_count_anew(struct prefetch_entry *entry)
     entry->generation = entry->tag->refill.generation;
 }
 
-/* Count the ids used up since the last look. */
-static void entry_look(struct prefetch_entry *entry, uint64_t time_ms)
-{
-    uint64_t left;
-    uint64_t used;
-    uint64_t news;
-
-    entry_age(entry, time_ms);
-    if (entry->tag == NULL) {
-        return;
-    }
-    if (entry->generation != entry->tag->refill.generation) {
-        entry_count_anew(entry);
-    }
-    left = segment_left(&entry->tag->buffer);
-    used = entry->granted > left ? entry->granted - left : 0;
-    news = used > entry->seen ? used - entry->seen : 0;
-    entry->seen = used;
-    if (news > 0) {
-        entry->busy = entry->busy + news < entry->busy ? UINT64_MAX : entry->busy + news;
-        entry->last_ms = time_ms > entry->last_ms ? time_ms : entry->last_ms;
-    }
-}
-
 static bool entry_is_old(const struct prefetch_entry *entry, uint64_t time_ms)
 {
     return time_ms > entry->last_ms && time_ms - entry->last_ms > PREFETCH_KEEP_MS;
@@ -199,7 +175,25 @@ static struct prefetch_entry **prefetch_look(struct prefetch *prefetch, uint64_t
     size_t count;
 
     RB_FOREACH (entry, prefetch_tree, &prefetch->entries) {
-        entry_look(entry, time_ms);
+        uint64_t left;
+        uint64_t used;
+        uint64_t news;
+
+        entry_age(entry, time_ms);
+        if (entry->tag == NULL) {
+            continue;
+        }
+        if (entry->generation != entry->tag->refill.generation) {
+            entry_count_anew(entry);
+        }
+        left = segment_left(&entry->tag->buffer);
+        used = entry->granted > left ? entry->granted - left : 0;
+        news = used > entry->seen ? used - entry->seen : 0; /* since the last look */
+        entry->seen = used;
+        if (news > 0) {
+            entry->busy = entry->busy + news < entry->busy ? UINT64_MAX : entry->busy + news;
+            entry->last_ms = time_ms > entry->last_ms ? time_ms : entry->last_ms;
+        }
     }
     list = ranked(prefetch);
     count = prefetch->count;
@@ -318,48 +312,6 @@ int prefetch_resume(struct prefetch *prefetch, unsigned number, const void *byte
 
 /* --- fetching --- */
 
-static void fetch_begin(struct prefetch *prefetch, uint64_t now_ms, uint64_t time_ms)
-{
-    struct prefetch_entry *entry;
-
-    prefetch->fetch_began_ms = now_ms > 0 ? now_ms : 1;
-    if (prefetch->count == 0) {
-        return;
-    }
-    RB_FOREACH (entry, prefetch_tree, &prefetch->entries) {
-        entry_age(entry, time_ms);
-    }
-    prefetch->order = ranked(prefetch);
-    prefetch->order_count = prefetch->count;
-}
-
-/* Fetch as many as the rate allows by now. */
-static void fetch_some(struct prefetch *prefetch, uint64_t now_ms, uint64_t time_ms)
-{
-    uint64_t passed_ms = now_ms > prefetch->fetch_began_ms ? now_ms - prefetch->fetch_began_ms : 0;
-    uint64_t allowed = passed_ms * prefetch->config.rate_per_s / 1000 + 1;
-
-    for (unsigned n = 0; n < FETCHES_PER_TURN && prefetch->order_at < prefetch->order_count &&
-                         prefetch->fetched < allowed;
-         n++) {
-        struct prefetch_entry *entry = prefetch->order[prefetch->order_at++];
-
-        /* A tag that is in use by now was fetched by its users. */
-        if (entry->tag == NULL && !entry_is_old(entry, time_ms)) {
-            prefetch->fetched++;
-            prefetch->ops.fetch(prefetch->ops.data, entry->name, entry->name_len);
-        }
-    }
-    if (prefetch->order_at == prefetch->order_count) {
-        order_end(prefetch);
-        return;
-    }
-    timer_arm(prefetch->timers, &prefetch->fetch,
-              prefetch->fetch_began_ms +
-                  (prefetch->fetched * 1000 + prefetch->config.rate_per_s - 1) /
-                      prefetch->config.rate_per_s);
-}
-
 /* --- public functions --- */
 
 static void prefetch_arm(struct prefetch *prefetch, struct timer *timer, uint64_t ms)
@@ -427,15 +379,40 @@ void prefetch_served(struct prefetch *prefetch, struct id_tag *tag)
 void prefetch_turn(struct prefetch *prefetch, uint64_t time_ms, bool ready)
 {
     uint64_t now_ms = clock_now_ms(prefetch->clock);
+    struct prefetch_entry *entry;
 
     if (prefetch->config.tags == 0) {
         return;
     }
     if (ready && prefetch->fetch_began_ms == 0) {
-        fetch_begin(prefetch, now_ms, time_ms);
+        prefetch->fetch_began_ms = now_ms > 0 ? now_ms : 1;
+        RB_FOREACH (entry, prefetch_tree, &prefetch->entries) {
+            entry_age(entry, time_ms);
+        }
+        prefetch->order = prefetch->count > 0 ? ranked(prefetch) : NULL;
+        prefetch->order_count = prefetch->count;
     }
-    if (ready && prefetch->order != NULL) {
-        fetch_some(prefetch, now_ms, time_ms);
+    if (ready && prefetch->order != NULL) { /* fetch as many as the rate allows by now */
+        uint64_t began_ms = prefetch->fetch_began_ms;
+        uint64_t rate = prefetch->config.rate_per_s;
+        uint64_t allowed = (now_ms > began_ms ? now_ms - began_ms : 0) * rate / 1000 + 1;
+
+        for (unsigned n = 0; n < FETCHES_PER_TURN && prefetch->order_at < prefetch->order_count &&
+                             prefetch->fetched < allowed;
+             n++) {
+            entry = prefetch->order[prefetch->order_at++];
+            /* A tag that is in use by now was fetched by its users. */
+            if (entry->tag == NULL && !entry_is_old(entry, time_ms)) {
+                prefetch->fetched++;
+                prefetch->ops.fetch(prefetch->ops.data, entry->name, entry->name_len);
+            }
+        }
+        if (prefetch->order_at == prefetch->order_count) {
+            order_end(prefetch);
+        } else {
+            timer_arm(prefetch->timers, &prefetch->fetch,
+                      began_ms + (prefetch->fetched * 1000 + rate - 1) / rate);
+        }
     }
     if (!timer_is_armed(&prefetch->save)) {
         prefetch_arm(prefetch, &prefetch->save, PREFETCH_SAVE_MS);

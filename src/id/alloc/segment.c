@@ -225,29 +225,6 @@ static uint64_t passed_since(const struct refill *refill, uint64_t now_ms)
     return now_ms > refill->last_load_ms ? now_ms - refill->last_load_ms : 0;
 }
 
-/* Leaf's rule; the first two are the tag's step. At least step, and 0 only while that is unknown.
- */
-static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms, uint32_t step,
-                          uint32_t max_step)
-{
-    uint64_t size = refill->size;
-    uint64_t passed_ms = passed_since(refill, now_ms);
-
-    if (refill->loads < 2) {
-        return step;
-    }
-    if (passed_ms < REFILL_SEGMENT_DURATION_MS) {
-        if (size * 2 <= max_step) {
-            size *= 2;
-        }
-    } else if (passed_ms >= 2 * REFILL_SEGMENT_DURATION_MS) {
-        if (size / 2 >= step) {
-            size /= 2;
-        }
-    }
-    return size > step ? (uint32_t)size : step;
-}
-
 uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cover_ms,
                      uint64_t demand)
 {
@@ -255,9 +232,20 @@ uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cove
     uint32_t max_step = atomic_load_explicit(&refill->max_step, memory_order_relaxed);
     uint64_t most = max_step > 0 ? max_step : LIMIT_TAG_STEP;
     bool by_time = refill->cover_s > 0;
-    uint64_t size = by_time ? step : leaf_size(refill, now_ms, step, max_step);
+    uint64_t passed_ms = passed_since(refill, now_ms);
+    uint64_t size = step;
     double cover = (double)refill->pace_per_s * (by_time ? refill->cover_s : cover_ms / 1000.0);
 
+    /* Leaf's rule; the first two are the tag's step. */
+    if (!by_time && refill->loads >= 2) {
+        size = refill->size;
+        if (passed_ms < REFILL_SEGMENT_DURATION_MS) {
+            size = size * 2 <= max_step ? size * 2 : size;
+        } else if (passed_ms >= 2 * REFILL_SEGMENT_DURATION_MS) {
+            size = size / 2 >= step ? size / 2 : size;
+        }
+        size = size > step ? size : step;
+    }
     cover *= by_time ? REFILL_COVER_PERCENT / 100.0 : 1;
     if ((double)size < cover) {
         size = cover < (double)most ? (uint64_t)cover : most;

@@ -61,8 +61,7 @@ struct strict {
     bool leader_known;
     TAILQ_HEAD(, cluster_request) have_ids; /* in the reply, waiting for the key of their texts */
     size_t held;                            /* all unanswered requests: <= LIMIT_STRICT_WAITING */
-    uint64_t burnt;
-    struct histogram took;
+    struct strict_counts counts;
     struct pick picks[LIMIT_STRICT_ITEMS]; /* while a batch is packed */
     struct lane lanes[LANES];
 };
@@ -70,32 +69,13 @@ struct strict {
 #define LANE_FOREACH(lane, strict)                                                                 \
     for (struct lane *lane = (strict)->lanes; lane < (strict)->lanes + LANES; lane++)
 
-/* 0 if the request can be accepted. */
-static int strict_check(const struct strict *strict, struct cluster_request *request)
-{
-    struct strict_item item;
-    int rv = strict_item_decode(request->payload.data, request->payload.len, &item);
-
-    request->keyed = rv == 0 && item.key_len > 0;
-    if (strict->stopped) {
-        return ERR_SHUTTING_DOWN;
-    }
-    if (rv == 0 && (item.name_len < 1 || item.name_len > LIMIT_TAG_NAME_BYTES)) {
-        return ERR_INVALID; /* a batch must stay within LIMIT_ENTRY_BYTES */
-    }
-    if (rv == 0 && strict->held >= LIMIT_STRICT_WAITING) {
-        return ERR_OVERLOADED;
-    }
-    return rv;
-}
-
 /* Answer a request that is in no queue any more. */
 static void strict_finish(struct strict *strict, struct cluster_request *request, int status)
 {
     ASSERT(strict->held > 0);
     strict->held--;
     timer_cancel(strict->timers, &request->deadline);
-    histogram_note(&strict->took, clock_now_us(strict->clock) - request->began_us, 1);
+    histogram_note(&strict->counts.took, clock_now_us(strict->clock) - request->began_us, 1);
     if (status == 0) {
         allocator_answered(strict->allocator, request);
     }
@@ -115,7 +95,7 @@ static void lose_ids(struct strict *strict, struct cluster_request *request)
     struct strict_item item;
 
     ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
-    strict->burnt += request->keyed ? 0 : item.count;
+    strict->counts.burnt += request->keyed ? 0 : item.count;
     request->reply.len = 0;
 }
 
@@ -181,11 +161,20 @@ static void strict_due_cb(struct timer *timer, uint64_t now_ms)
 
 void strict_submit(struct strict *strict, struct cluster_request *request)
 {
-    int refused = strict_check(strict, request);
+    struct strict_item item;
+    int refused = strict_item_decode(request->payload.data, request->payload.len, &item);
     uint64_t now_ms = clock_now_ms(strict->clock);
 
     ASSERT(request->kind == ID_REQUEST_STRICT);
+    request->keyed = refused == 0 && item.key_len > 0;
     request->reply.len = 0;
+    if (strict->stopped) {
+        refused = ERR_SHUTTING_DOWN;
+    } else if (refused == 0 && (item.name_len < 1 || item.name_len > LIMIT_TAG_NAME_BYTES)) {
+        refused = ERR_INVALID; /* a batch must stay within LIMIT_ENTRY_BYTES */
+    } else if (refused == 0 && strict->held >= LIMIT_STRICT_WAITING) {
+        refused = ERR_OVERLOADED;
+    }
     if (refused != 0) {
         answers_put(strict->answers, request, refused);
         return;
@@ -210,18 +199,6 @@ static int pick_compare(const void *a, const void *b)
         return by_name;
     }
     return x->arrival < y->arrival ? -1 : x->arrival > y->arrival;
-}
-
-/* Group the requests by tag, so that the state machine writes each row once; within a tag the order
- * of arrival stays. Requests already in order, as those of one tag always are, are not sorted. */
-static void picks_sort(struct pick *picks, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++) {
-        if (pick_compare(&picks[i - 1], &picks[i]) > 0) {
-            qsort(picks, count, sizeof *picks, pick_compare);
-            return;
-        }
-    }
 }
 
 /* True if the request got no ids now and may get some later: it is sent again. It changes lanes if
@@ -265,7 +242,7 @@ static void strict_settle(struct batcher *batcher, struct batch_item *item, uint
     if (item == NULL) {
         bool lost = err == 0 && said->status == 0 && !said->replayed && !(note & NOTE_KEYED);
 
-        strict->burnt += lost ? count : 0;
+        strict->counts.burnt += lost ? count : 0;
         return;
     }
     request = CONTAINER(item, struct cluster_request, item);
@@ -302,6 +279,7 @@ static void strict_pack(struct batcher *batcher, struct batch *batch,
     uint64_t latest_ms = 0;
     uint64_t until_ms;
     uint32_t picked = 0;
+    uint32_t sorted = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         struct cluster_request *request = CONTAINER(items[i], struct cluster_request, item);
@@ -319,7 +297,16 @@ static void strict_pack(struct batcher *batcher, struct batch *batch,
                 strict->period(strict->period_data, pick->item.name, pick->item.name_len);
         }
     }
-    picks_sort(strict->picks, picked);
+    /* Group the requests by tag, so that the state machine writes each row once; within a tag the
+     * order of arrival stays. Requests already in order, as those of one tag always are, are not
+     * sorted. */
+    while (sorted + 1 < picked &&
+           pick_compare(&strict->picks[sorted], &strict->picks[sorted + 1]) <= 0) {
+        sorted++;
+    }
+    if (sorted + 1 < picked) {
+        qsort(strict->picks, picked, sizeof *strict->picks, pick_compare);
+    }
     command_put(&batch->request.payload, COMMAND_STRICT, &head);
     for (uint32_t i = 0; i < picked; i++) {
         const struct pick *pick = &strict->picks[i];
@@ -367,14 +354,9 @@ void strict_stop(struct strict *strict)
     }
 }
 
-const struct histogram *strict_took(const struct strict *strict)
+const struct strict_counts *strict_counts(const struct strict *strict)
 {
-    return &strict->took;
-}
-
-uint64_t strict_burnt(const struct strict *strict)
-{
-    return strict->burnt;
+    return &strict->counts;
 }
 
 /* --- begin and end --- */

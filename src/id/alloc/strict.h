@@ -73,11 +73,11 @@ void strict_turn(struct strict *strict, bool leader_known);
  * answered. */
 void strict_stop(struct strict *strict);
 
-/* Ids allocated for requests that had already been answered with an error; but not those under a
- * key, which a retry still gets. */
-uint64_t strict_burnt(const struct strict *strict);
-
-/* How long requests took, from submit to their answer, whatever it is. */
-const struct histogram *strict_took(const struct strict *strict);
+struct strict_counts {
+    uint64_t burnt; /* ids allocated for requests that had already been answered with an error; but
+                       not those under a key, which a retry still gets */
+    struct histogram took; /* from submit to the answer, whatever it is */
+};
+const struct strict_counts *strict_counts(const struct strict *strict);
 
 #endif

@@ -21,10 +21,45 @@
 #define LEAFD_ID_FSM_FSM_H
 
 #include "src/id/codec/command.h"
-#include "src/id/fsm/fsm_settings.h"
 #include "src/state/state.h"
 
 struct fsm;
+
+/* The first byte of a row's key: its table, besides those of the cluster (journal.h); and the rest
+ * of the key. */
+enum fsm_table {
+    FSM_TABLE_RECALLS = 'd', /* tag whose segments are recalled: its name */
+    FSM_TABLE_HOLDERS = 'g', /* node that was ever granted a segment: its id */
+    FSM_TABLE_KEYS = 'i',    /* idempotency key: the length of the tag's name (1), the name, the
+                                key */
+    FSM_TABLE_TAGS = 't',    /* tag: its name */
+    /* named layout: its name. After the settings, so that an older leafd first reads the level
+     * needed */
+    FSM_TABLE_LAYOUTS = 'v',
+    FSM_TABLE_WORKERS = 'w' /* worker id: worker_key_put() */
+};
+
+/* A tag's row before the change. All zero: it is new, or was loaded. */
+struct fsm_tag_before {
+    bool known;
+    bool recalling;
+    uint64_t max_id;
+};
+
+/* Called with each row after a command changed it, on the owner's thread, during state_apply().
+ * Also called with each row after state_load_end(): the layout, then the named ones, worker ids,
+ * tags. Rows are borrowed for the call. A function may be NULL. */
+struct fsm_listener {
+    void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row,
+                        const struct fsm_tag_before *before);
+    void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
+    void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
+    void (*named_layout_changed)(struct fsm_listener *listener, const struct layout_row *row);
+} BY_NAME;
+
+/* The names of the settings, after the table in their keys. */
+#define FSM_SETTING_LAYOUT "layout"
+#define FSM_SETTING_WORKERS "workers" /* worker_rules, since level 3 */
 
 /* The kind of this machine, for state_new(). As a command's result it appends grant_results,
  * put_result, worker_result, strict_results, statuses or status_result, by its type. */

@@ -18,19 +18,19 @@ _Static_assert(LIMIT_TAG_NAME_BYTES <= UINT8_MAX && LIMIT_KEY_BYTES <= UINT8_MAX
 _Static_assert(LIMIT_STRICT_ITEMS <= UINT16_MAX, "positions");
 
 static const struct field VALUE_FIELDS[] = {
-    FIELD_NUMBER(struct fsm_key_ids, first),
-    FIELD_NUMBER(struct fsm_key_ids, count),
-    FIELD_NUMBER(struct fsm_key_ids, at_ms),
-    FIELD_NUMBER(struct fsm_key_ids, index),
-    FIELD_NUMBER(struct fsm_key_ids, position),
-    FIELD_NUMBER(struct fsm_key_ids, client),    /* if counted, or stepped */
-    FIELD_NUMBER(struct fsm_key_ids, increment), /* if stepped */
+    FIELD_NUMBER(struct fsm_key, first),
+    FIELD_NUMBER(struct fsm_key, count),
+    FIELD_NUMBER(struct fsm_key, at_ms),
+    FIELD_NUMBER(struct fsm_key, index),
+    FIELD_NUMBER(struct fsm_key, position),
+    FIELD_NUMBER(struct fsm_key, client),    /* if counted, or stepped */
+    FIELD_NUMBER(struct fsm_key, increment), /* if stepped */
 };
 #define VALUE_FIELD_COUNT (sizeof VALUE_FIELDS / sizeof *VALUE_FIELDS)
 
 static bool value_is_sound(const void *data)
 {
-    const struct fsm_key_ids *key = data;
+    const struct fsm_key *key = data;
 
     return key->count >= 1 && key->count <= LIMIT_COUNT && key->increment != 1 &&
            key->increment <= LIMIT_TAG_INCREMENT &&
@@ -47,21 +47,9 @@ static const struct row_format COUNTED =
 static const struct row_format STEPPED =
     ROW_FORMAT(ROW_VERSION + 2, FIELDS(VALUE_FIELDS), value_is_sound);
 
-static const struct row_format *value_format(const struct fsm_key_ids *value)
+static const struct row_format *value_format(const struct fsm_key *key)
 {
-    return value->increment != 0 ? &STEPPED : value->client != 0 ? &COUNTED : &PLAIN;
-}
-
-static int value_read(const struct row_loaded *loaded, struct fsm_key_ids *ret_value)
-{
-    const uint8_t *bytes = loaded->value;
-    uint8_t version = loaded->value_len > 0 ? bytes[0] : 0;
-    const struct row_format *format = version == STEPPED.version   ? &STEPPED
-                                      : version == COUNTED.version ? &COUNTED
-                                                                   : &PLAIN;
-    int err = row_read(bytes, loaded->value_len, format, ret_value);
-
-    return err == 0 && format != value_format(ret_value) ? ERR_CORRUPT : err;
+    return key->increment != 0 ? &STEPPED : key->client != 0 ? &COUNTED : &PLAIN;
 }
 
 static uint32_t key_link_hash(const struct hash_link *link)
@@ -69,10 +57,10 @@ static uint32_t key_link_hash(const struct hash_link *link)
     return CONTAINER(link, const struct fsm_key, link)->hash;
 }
 
-static uint32_t key_hash(const struct fsm_keys *keys, const struct fsm_row *row, const char *key,
+static uint32_t key_hash(const struct fsm *fsm, const struct fsm_row *row, const char *key,
                          size_t len)
 {
-    return (uint32_t)hash_bytes(key, len, (uintptr_t)row ^ keys->table.seed);
+    return (uint32_t)hash_bytes(key, len, (uintptr_t)row ^ fsm->keys.table.seed);
 }
 
 /* Memory of a key: its piece of malloc, and its bucket. */
@@ -81,38 +69,20 @@ static uint64_t key_bytes(size_t len)
     return (offsetof(struct fsm_key, key) + len + 8 + 15) / 16 * 16 + sizeof(struct hash_link *);
 }
 
-void fsm_keys_init(struct fsm_keys *keys, struct fsm_tags *tags)
+void fsm_keys_clear(struct fsm *fsm)
 {
-    keys->journal = tags->journal;
-    keys->tags = tags;
-    TAILQ_INIT(&keys->ages);
-    hash_table_init(&keys->table, key_link_hash);
-    fsm_owners_init(&keys->owners);
-}
-
-void fsm_keys_moved(struct fsm_keys *keys, struct fsm_tags *tags)
-{
-    struct fsm_key *first = keys->ages.tqh_first;
-
-    keys->journal = tags->journal;
-    keys->tags = tags;
-    if (first != NULL) {
-        first->age.tqe_prev = &keys->ages.tqh_first;
-    } else {
-        TAILQ_INIT(&keys->ages);
-    }
-}
-
-void fsm_keys_clear(struct fsm_keys *keys)
-{
+    struct fsm_keys *keys = &fsm->keys;
     struct fsm_key *key;
+    struct fsm_key *next;
 
-    while ((key = TAILQ_FIRST(&keys->ages)) != NULL) {
-        TAILQ_REMOVE(&keys->ages, key, age);
-        fsm_owners_leave(&keys->owners, key->owner, 1);
+    for (key = TAILQ_FIRST(&keys->ages); key != NULL; key = next) {
+        next = TAILQ_NEXT(key, age);
+        fsm_owners_leave(&keys->owners, key->client, 1);
         free(key);
     }
+    TAILQ_INIT(&keys->ages);
     hash_table_free(&keys->table);
+    hash_table_init(&keys->table, key_link_hash);
     fsm_owners_clear(&keys->owners);
     keys->bytes = 0;
 }
@@ -130,76 +100,57 @@ static int age_order(const void *a, const void *b)
     return left->position < right->position ? -1 : left->position > right->position;
 }
 
-static struct fsm_key_ids ids_of(const struct fsm_key *key)
+/* Can this key directly follow `older`? An item makes one key, and the log's time never falls, nor
+ * changes within an entry. */
+static bool age_fits(const struct fsm_key *older, const struct fsm_key *key)
 {
-    return (struct fsm_key_ids){
-        .first = key->first,
-        .at_ms = key->at_ms,
-        .index = key->index,
-        .client = key->owner != NULL ? key->owner->client : 0,
-        .count = key->count,
-        .increment = key->increment,
-        .position = key->position,
-    };
-}
-
-/* Can a key of these ids directly follow `older`? An item makes one key, and the log's time never
- * falls, nor changes within an entry. */
-static bool age_fits(const struct fsm_key *older, const struct fsm_key_ids *ids)
-{
-    if (older->index == ids->index) {
-        return older->position < ids->position && older->at_ms == ids->at_ms;
+    if (older->index == key->index) {
+        return older->position < key->position && older->at_ms == key->at_ms;
     }
-    return older->index < ids->index && older->at_ms <= ids->at_ms;
+    return older->index < key->index && older->at_ms <= key->at_ms;
 }
 
 /* --- one key --- */
 
-/* Put the key's row, key and value, into the journal. */
-static void key_journal(struct fsm_keys *keys, const struct fsm_key *key)
+/* Put the key's row, key and value, into the journal, which is returned. */
+static struct journal *key_journal(struct fsm *fsm, const struct fsm_key *key)
 {
-    struct buf *row = &keys->journal->row;
-    const struct fsm_key_ids value = ids_of(key);
+    struct journal *journal = fsm_journal(fsm);
 
-    journal_key(keys->journal, FSM_TABLE_KEYS);
-    buf_put_u8(row, (uint8_t)key->row->name_len);
-    buf_put(row, key->row->name, key->row->name_len);
-    buf_put(row, key->key, key->len);
-    journal_record(keys->journal, value_format(&value), &value);
+    journal_key(journal, FSM_TABLE_KEYS);
+    buf_put_u8(&journal->row, (uint8_t)key->row->name_len);
+    buf_put(&journal->row, key->row->name, key->row->name_len);
+    buf_put(&journal->row, key->key, key->len);
+    journal_record(journal, value_format(key), key);
+    return journal;
 }
 
-/* Add a key of these ids as the youngest, and to the digest. */
-static void key_enter(struct fsm_keys *keys, struct fsm_row *row, const char *text, size_t len,
-                      const struct fsm_key_ids *ids)
+/* Add a copy of this key of the tag, with this text, as the youngest. */
+static void key_enter(struct fsm *fsm, struct fsm_row *row, const char *text, size_t len,
+                      const struct fsm_key *from)
 {
+    struct fsm_keys *keys = &fsm->keys;
     struct fsm_key *key = MUST_HAVE(malloc(offsetof(struct fsm_key, key) + len));
 
     ASSERT(len >= 1 && len <= LIMIT_KEY_BYTES && keys->table.count < LIMIT_KEYS);
+    memcpy(key, from, offsetof(struct fsm_key, key));
     key->row = row;
-    key->owner = fsm_owners_enter(&keys->owners, ids->client, 1);
-    key->first = ids->first;
-    key->count = ids->count;
-    key->increment = ids->increment;
-    key->at_ms = ids->at_ms;
-    key->index = ids->index;
-    key->position = ids->position;
-    key->hash = key_hash(keys, row, text, len);
+    key->hash = key_hash(fsm, row, text, len);
     key->len = (uint8_t)len;
     memcpy(key->key, text, len);
+    fsm_owners_enter(&keys->owners, key->client, 1);
     hash_table_add(&keys->table, &key->link);
     keys->bytes += key_bytes(len);
     TAILQ_INSERT_TAIL(&keys->ages, key, age);
-    key_journal(keys, key);
-    journal_enter(keys->journal);
+    journal_enter(key_journal(fsm, key));
 }
 
-/* --- commands --- */
-
-struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *row,
-                             const char *key, size_t len)
+/* The key of the tag, in force or not; NULL if there is none. */
+static struct fsm_key *key_find(const struct fsm *fsm, const struct fsm_row *row, const char *key,
+                                size_t len)
 {
-    uint32_t hash = key_hash(keys, row, key, len);
-    struct hash_link *link = hash_table_chain(&keys->table, hash);
+    uint32_t hash = key_hash(fsm, row, key, len);
+    struct hash_link *link = hash_table_chain(&fsm->keys.table, hash);
 
     for (; link != NULL; link = link->next) {
         struct fsm_key *at = CONTAINER(link, struct fsm_key, link);
@@ -212,14 +163,45 @@ struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *
     return NULL;
 }
 
-void fsm_key_answer(const struct fsm_key *key, const struct strict_item *item,
-                    struct strict_result *result)
+static bool key_in_force(const struct fsm_key *key, uint64_t log_ms)
 {
-    uint64_t owner = key->owner != NULL ? key->owner->client : 0;
-    bool is_anothers = owner != 0 && item->client != 0 && !client_is(owner, item->client) &&
-                       (client_is_named(owner) || client_is_named(item->client));
+    return log_ms < key->at_ms + LIMIT_KEY_LIFE_MS;
+}
 
-    if (is_anothers) {
+/* Delete it; frees key. */
+static void key_forget(struct fsm *fsm, struct fsm_key *key)
+{
+    struct fsm_keys *keys = &fsm->keys;
+
+    journal_delete(key_journal(fsm, key));
+    hash_table_remove(&keys->table, &key->link);
+    keys->bytes -= key_bytes(key->len);
+    TAILQ_REMOVE(&keys->ages, key, age);
+    fsm_owners_leave(&keys->owners, key->client, 1);
+    free(key);
+}
+
+/* As fsm_key_known(), for a tag's row, or NULL. *ret_expired: its key that is no longer in force;
+ * NULL: there is none. All addresses are one client here, since a client that repeats a request to
+ * another node may have another address there. */
+static bool key_decides(const struct fsm *fsm, const struct fsm_row *row,
+                        const struct strict_item *item, struct strict_result *result,
+                        struct fsm_key **ret_expired)
+{
+    uint64_t log_ms = fsm->settings.log_ms;
+    struct fsm_key *key = row != NULL ? key_find(fsm, row, item->key, item->key_len) : NULL;
+
+    *ret_expired = NULL;
+    if (log_ms == 0) {
+        result->status = ERR_EMPTY;
+        return true;
+    }
+    if (key == NULL || !key_in_force(key, log_ms)) {
+        *ret_expired = key;
+        return false;
+    }
+    if (key->client != 0 && item->client != 0 && !client_is(key->client, item->client) &&
+        (client_is_named(key->client) || client_is_named(item->client))) { /* another client's */
         result->status = ERR_KEY_CONFLICT;
         result->detail = 0;
     } else if (key->count == item->count) {
@@ -230,75 +212,67 @@ void fsm_key_answer(const struct fsm_key *key, const struct strict_item *item,
         result->status = ERR_KEY_CONFLICT;
         result->detail = key->count;
     }
+    return true;
 }
 
-void fsm_key_add(struct fsm_keys *keys, struct fsm_row *row, const struct strict_item *item,
-                 const struct fsm_key_ids *ids)
+bool fsm_key_known(const struct fsm *fsm, const struct strict_item *item,
+                   struct strict_result *result)
 {
-    const struct fsm_key *newest = TAILQ_LAST(&keys->ages, fsm_key_ages);
+    struct fsm_key *expired;
 
-    ASSERT(ids->at_ms > 0 && ids->count > 0);
-    ASSERT(newest == NULL || age_fits(newest, ids));
-    key_enter(keys, row, item->key, item->key_len, ids);
+    return key_decides(fsm, fsm_tags_find(&fsm->tags, item->name, item->name_len), item, result,
+                       &expired);
 }
 
-void fsm_key_forget(struct fsm_keys *keys, struct fsm_key *key)
-{
-    key_journal(keys, key);
-    journal_delete(keys->journal);
-    hash_table_remove(&keys->table, &key->link);
-    keys->bytes -= key_bytes(key->len);
-    TAILQ_REMOVE(&keys->ages, key, age);
-    fsm_owners_leave(&keys->owners, key->owner, 1);
-    free(key);
-}
-
-void fsm_keys_expire(struct fsm_keys *keys, uint64_t log_ms, unsigned max)
+void fsm_keys_expire(struct fsm *fsm, unsigned max)
 {
     struct fsm_key *oldest;
 
-    while (max > 0 && (oldest = TAILQ_FIRST(&keys->ages)) != NULL &&
-           !fsm_key_in_force(oldest, log_ms)) {
-        fsm_key_forget(keys, oldest);
+    while (max > 0 && (oldest = TAILQ_FIRST(&fsm->keys.ages)) != NULL &&
+           !key_in_force(oldest, fsm->settings.log_ms)) {
+        key_forget(fsm, oldest);
         max--;
     }
 }
 
 /* --- loading --- */
 
-int fsm_keys_load(struct fsm_keys *keys, const struct row_loaded *loaded)
+int fsm_keys_load(struct fsm *fsm, const struct row_loaded *loaded)
 {
+    uint8_t version = loaded->value_len > 0 ? *(const uint8_t *)loaded->value : 0;
     size_t name_len = loaded->key_len > 1 ? loaded->key[1] : 0;
     const char *name = (const char *)loaded->key + 2;
     size_t len = loaded->key_len > 2 + name_len ? loaded->key_len - 2 - name_len : 0;
-    struct fsm_key_ids value = {0};
+    const struct row_format *format = version == STEPPED.version   ? &STEPPED
+                                      : version == COUNTED.version ? &COUNTED
+                                                                   : &PLAIN;
+    struct fsm_key value = {.len = 0};
     struct fsm_row *row;
-    int err = value_read(loaded, &value);
+    int err = row_read(loaded->value, loaded->value_len, format, &value);
 
-    if (err != 0) {
-        return err;
+    if (err != 0 || format != value_format(&value)) {
+        return err != 0 ? err : ERR_CORRUPT;
     }
     if (len < 1 || len > LIMIT_KEY_BYTES || tag_name_check(name, name_len, NULL) != 0 ||
-        keys->table.count >= LIMIT_KEYS) {
+        fsm->keys.table.count >= LIMIT_KEYS) {
         return ERR_CORRUPT;
     }
-    row = fsm_tags_expect(keys->tags, name, name_len);
+    row = fsm_tags_expect(fsm, name, name_len);
     if (row == NULL) {
         return ERR_CORRUPT;
     }
-    if (fsm_key_find(keys, row, name + name_len, len) != NULL) {
+    if (key_find(fsm, row, name + name_len, len) != NULL) {
         return ERR_EXISTS;
     }
-    key_enter(keys, row, name + name_len, len, &value);
+    key_enter(fsm, row, name + name_len, len, &value);
     return 0;
 }
 
-int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms)
+int fsm_keys_order(struct fsm *fsm, uint64_t index, uint64_t log_ms)
 {
-    struct fsm_key_ages *ages = &keys->ages;
-    size_t count = keys->table.count;
+    struct fsm_key_ages *ages = &fsm->keys.ages;
+    size_t count = fsm->keys.table.count;
     struct fsm_key **sorted;
-    struct fsm_key_ids ids;
     struct fsm_key *key;
     size_t at = 0;
     int err = 0;
@@ -315,8 +289,7 @@ int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms)
     TAILQ_INIT(ages);
     for (at = 0; at < count; at++) {
         TAILQ_INSERT_TAIL(ages, sorted[at], age);
-        ids = ids_of(sorted[at]);
-        if (at > 0 && !age_fits(sorted[at - 1], &ids)) {
+        if (at > 0 && !age_fits(sorted[at - 1], sorted[at])) {
             err = ERR_CORRUPT;
         }
     }
@@ -336,34 +309,19 @@ _Static_assert(EXPIRE_PER_KEY *LIMIT_STRICT_ITEMS <= LIMIT_KEYS_FORGOTTEN, "keys
 
 /* --- segments --- */
 
-/* Take this many ids from max_id on, or all that are left: at least one. */
-static void grant_ids(struct fsm_tags *tags, struct fsm_row *row, const struct tag_row *tag,
-                      uint32_t size, uint64_t wall_ms, struct grant_result *ret_result)
+/* 0, or why no ids are granted. R2: apply determines the range: the ids from max_id on, or all that
+ * are left. */
+static int grant_one(struct fsm *fsm, enum tag_mode mode, uint64_t node_id, uint64_t wall_ms,
+                     const struct grant_item *item, struct grant_result *ret_result)
 {
-    uint64_t left = tag_ids_left(tag, &ret_result->first);
-    uint64_t end;
-
-    ASSERT(left > 0);
-    if (size > left) {
-        size = (uint32_t)left;
-    }
-    ret_result->size = size;
-    ret_result->increment = tag->increment;
-    end = ids_end(ret_result->first, size, tag->increment);
-    ASSERT(end <= tag_bound(tag));
-    fsm_tags_move(tags, row, end, wall_ms);
-}
-
-/* 0, or why no ids are granted. R2: apply determines the range. */
-static int grant_one(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t node_id,
-                     uint64_t wall_ms, const struct grant_item *item,
-                     struct grant_result *ret_result)
-{
-    struct fsm_row *row = fsm_tags_find(recalls->tags, item->name, item->name_len);
+    struct fsm_row *row = fsm_tags_find(&fsm->tags, item->name, item->name_len);
+    struct node_set *holders = &fsm->recalls.holders;
     struct tag_row tag;
     uint32_t most = LIMIT_TAG_STEP;
-    uint32_t size = item->size;
+    uint64_t size = item->size;
     uint64_t first;
+    uint64_t left;
+    uint64_t end;
 
     *ret_result = (struct grant_result){.generation = row != NULL ? row->generation : 0};
     if (row == NULL || row->deleted) {
@@ -380,21 +338,30 @@ static int grant_one(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t n
     if (tag.paused) {
         return ERR_PAUSED;
     }
-    if (tag.recalling || tag_ids_left(&tag, &first) == 0) { /* a recalling tag is no trend tag */
+    left = tag_ids_left(&tag, &first);
+    if (tag.recalling || left == 0) { /* a recalling tag is no trend tag */
         return tag.recalling ? ERR_CHANGING : ERR_EXHAUSTED;
     }
     if (mode == TAG_MODE_TREND) {
-        if (!fsm_holder_add(recalls, node_id)) {
+        if (!node_set_has(holders, node_id) &&
+            (holders->count == LIMIT_SEGMENT_HOLDERS ||
+             !node_set_change_row(holders, fsm_journal(fsm), FSM_TABLE_HOLDERS, node_id, true))) {
             return ERR_OVERLOADED;
         }
         size = size > 0 ? size : tag.step;
         most = tag.max_step;
     }
-    grant_ids(recalls->tags, row, &tag, size < most ? size : most, wall_ms, ret_result);
+    size = size < most ? size : most;
+    ret_result->size = (uint32_t)(size < left ? size : left);
+    ret_result->increment = tag.increment;
+    ret_result->first = first;
+    end = ids_end(first, ret_result->size, tag.increment);
+    ASSERT(end <= tag_bound(&tag));
+    fsm_tags_move(fsm, row, end, wall_ms);
     return 0;
 }
 
-void fsm_ids_grant(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t node_id,
+void fsm_ids_grant(struct fsm *fsm, enum tag_mode mode, uint64_t node_id,
                    struct command_list *command, struct buf *result)
 {
     uint64_t wall_ms = displayable_ms(command->wall_ms);
@@ -404,38 +371,32 @@ void fsm_ids_grant(struct fsm_recalls *recalls, enum tag_mode mode, uint64_t nod
 
     while (command_next(command, &item)) {
         ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        results[count].status = grant_one(recalls, mode, node_id, wall_ms, &item, &results[count]);
+        results[count].status = grant_one(fsm, mode, node_id, wall_ms, &item, &results[count]);
         count++;
     }
     ASSERT(count == command->count);
     results_encode(RESULT_GRANTS, results, count, result);
 }
 
-/* False: the range stays burnt. */
-static bool give_back_one(struct fsm_tags *tags, const struct give_back_item *item,
-                          uint64_t wall_ms)
-{
-    struct fsm_row *row = fsm_tags_find(tags, item->name, item->name_len);
-
-    ASSERT(item->first < item->end);
-    if (row == NULL || row->deleted || row->mode == TAG_MODE_STRICT ||
-        row->generation != item->generation || row->max_id != item->end) {
-        return false;
-    }
-    fsm_tags_move(tags, row, item->first, wall_ms);
-    return true;
-}
-
-void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command, struct buf *result)
+void fsm_segments_give_back(struct fsm *fsm, struct command_list *command, struct buf *result)
 {
     uint64_t wall_ms = displayable_ms(command->wall_ms);
     int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
-    struct give_back_item item;
+    struct give_back_item range;
+    const struct give_back_item *item = &range;
     size_t count = 0;
 
-    while (command_next(command, &item)) {
-        ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        statuses[count++] = give_back_one(tags, &item, wall_ms) ? 0 : ERR_CONFLICT;
+    while (command_next(command, &range)) {
+        struct fsm_row *row = fsm_tags_find(&fsm->tags, item->name, item->name_len);
+
+        ASSERT(count < LIMIT_GRANTS_PER_ENTRY && item->first < item->end);
+        if (row == NULL || row->deleted || row->mode == TAG_MODE_STRICT ||
+            row->generation != item->generation || row->max_id != item->end) {
+            statuses[count++] = ERR_CONFLICT; /* it stays burnt */
+            continue;
+        }
+        fsm_tags_move(fsm, row, item->first, wall_ms);
+        statuses[count++] = 0;
     }
     ASSERT(count == command->count);
     results_encode(RESULT_STATUSES, statuses, count, result);
@@ -456,7 +417,7 @@ struct batch {
 static void batch_close(struct batch *batch)
 {
     if (batch->row != NULL && batch->row->max_id != batch->tag.max_id) {
-        fsm_tags_move(&batch->fsm->tags, batch->row, batch->tag.max_id,
+        fsm_tags_move(batch->fsm, batch->row, batch->tag.max_id,
                       displayable_ms(batch->head->wall_ms));
     }
 }
@@ -474,88 +435,58 @@ static void batch_turn_to(struct batch *batch, const struct strict_item *item)
     }
 }
 
-/* True if the key decides: it is known and in force, or cannot be looked up yet. A key no longer in
- * force is deleted: its tag treats it as new. */
+/* As key_decides(). A key no longer in force is deleted: its tag treats it as new. */
 static bool item_by_key(struct batch *batch, const struct strict_item *item,
                         struct strict_result *result)
 {
+    struct fsm_key *expired;
+    bool decides = key_decides(batch->fsm, batch->row, item, result, &expired);
+
+    if (expired != NULL) {
+        key_forget(batch->fsm, expired);
+    }
+    return decides;
+}
+
+/* ERR_KEYS_FULL: there is no room for a new key, even after old ones are deleted. ERR_SHARE: the
+ * client has as many as it may. */
+static int key_room(struct batch *batch, const struct strict_item *item,
+                    struct strict_result *result)
+{
     struct fsm_keys *keys = &batch->fsm->keys;
-    uint64_t log_ms = batch->fsm->settings.log_ms;
-    struct fsm_key *key;
-
-    if (log_ms == 0) {
-        result->status = ERR_EMPTY;
-        return true;
-    }
-    key = fsm_key_find(keys, batch->row, item->key, item->key_len);
-    if (key == NULL) {
-        return false;
-    }
-    if (!fsm_key_in_force(key, log_ms)) {
-        fsm_key_forget(keys, key);
-        return false;
-    }
-    fsm_key_answer(key, item, result);
-    return true;
-}
-
-/* True if there is no room for a new key, even after old ones are deleted. */
-static bool keys_full(struct batch *batch, uint64_t *ret_limit)
-{
     uint32_t limit = batch->head->key_limit < LIMIT_KEYS ? batch->head->key_limit : LIMIT_KEYS;
-
-    fsm_keys_expire(&batch->fsm->keys, batch->fsm->settings.log_ms, EXPIRE_PER_KEY);
-    if (batch->fsm->keys.table.count < limit) {
-        return false;
-    }
-    *ret_limit = limit;
-    return true;
-}
-
-/* True if the client has as many keys as it may. */
-static bool share_full(const struct batch *batch, const struct strict_item *item,
-                       uint64_t *ret_detail)
-{
     uint32_t most = item->most != 0 ? item->most : batch->head->key_share;
-    /* LIMIT_KEYS at most. */
-    uint32_t held = (uint32_t)fsm_owners_held(&batch->fsm->keys.owners, item->client);
+    uint32_t held; /* LIMIT_KEYS at most */
 
-    if (item->client == 0 || held < most) {
-        return false;
+    fsm_keys_expire(batch->fsm, EXPIRE_PER_KEY);
+    if (keys->table.count >= limit) {
+        result->detail = limit;
+        return ERR_KEYS_FULL;
     }
-    *ret_detail = share_detail(held, most);
-    return true;
+    held = (uint32_t)fsm_owners_held(&keys->owners, item->client);
+    if (item->client != 0 && held >= most) {
+        result->detail = share_detail(held, most);
+        return ERR_SHARE;
+    }
+    return 0;
 }
 
 /* Record the key with these ids. */
 static void batch_key_add(struct batch *batch, const struct strict_item *item, uint16_t position,
                           uint64_t first)
 {
-    const struct fsm_key_ids ids = {.first = first,
-                                    .at_ms = batch->fsm->settings.log_ms,
-                                    .index = batch->entry->index,
-                                    .client = item->client,
-                                    .count = item->count,
-                                    .increment = batch->tag.increment,
-                                    .position = position};
+    const struct fsm_key *newest = TAILQ_LAST(&batch->fsm->keys.ages, fsm_key_ages);
+    const struct fsm_key key = {.first = first,
+                                .at_ms = batch->fsm->settings.log_ms,
+                                .index = batch->entry->index,
+                                .client = item->client,
+                                .count = item->count,
+                                .increment = batch->tag.increment,
+                                .position = position};
 
-    fsm_key_add(&batch->fsm->keys, batch->row, item, &ids);
-}
-
-/* Allocate from result->first on: max_id, or a later id where a new period begins or the increment
- * skips numbers. */
-static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
-                          struct strict_result *result)
-{
-    struct tag_row *tag = &batch->tag;
-
-    ASSERT(result->first >= tag->max_id);
-    tag->max_id = ids_end(result->first, item->count, tag->increment);
-    ASSERT(tag->max_id <= tag_bound(tag));
-    result->increment = tag->increment;
-    if (item->key_len > 0) {
-        batch_key_add(batch, item, position, result->first);
-    }
+    ASSERT(key.at_ms > 0 && key.count > 0);
+    ASSERT(newest == NULL || age_fits(newest, &key));
+    key_enter(batch->fsm, batch->row, item->key, item->key_len, &key);
 }
 
 /* The ids left in the item's period. Once a later period has begun, an earlier one is over: no
@@ -576,20 +507,18 @@ static int period_ids(const struct batch *batch, const struct strict_item *item,
     return 0;
 }
 
-/* 0, or why no ids are allocated. */
+/* 0, or why no ids are allocated: from max_id on, or from a later id where a new period begins or
+ * the increment skips numbers. */
 static int item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
                       struct strict_result *result)
 {
-    const struct tag_row *tag = batch->row != NULL ? &batch->tag : NULL;
+    struct tag_row *tag = &batch->tag;
     const struct fsm_recall *recall;
     uint64_t first;
     uint64_t end;
     uint64_t left;
+    int err;
 
-    *result = (struct strict_result){.generation = tag != NULL ? tag->generation : 0};
-    if (tag == NULL || tag->deleted) {
-        return ERR_UNKNOWN_TAG;
-    }
     if (tag->mode != TAG_MODE_STRICT) {
         result->detail = tag->mode;
         return ERR_WRONG_MODE;
@@ -601,16 +530,14 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         return result->status;
     }
     if (tag->recalling) {
-        recall = fsm_recalls_find(&batch->fsm->recalls, batch->row);
+        recall = fsm_recalls_find(batch->fsm, batch->row);
         ASSERT(recall != NULL && recall->nodes.count > 0);
         result->detail = recall->nodes.ids[0]; /* a node that may still hold a segment of it */
         return ERR_CHANGING;
     }
-    if (item->key_len > 0 && keys_full(batch, &result->detail)) {
-        return ERR_KEYS_FULL;
-    }
-    if (item->key_len > 0 && share_full(batch, item, &result->detail)) {
-        return ERR_SHARE;
+    err = item->key_len > 0 ? key_room(batch, item, result) : 0;
+    if (err != 0) {
+        return err;
     }
     ASSERT(tag->max_id <= tag_bound(tag));
     left = tag_ids_left(tag, &first);
@@ -625,68 +552,45 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
         result->detail = left;
         return ERR_EXHAUSTED;
     }
+    ASSERT(first >= tag->max_id);
     result->first = first;
-    item_allocate(batch, item, position, result);
+    result->increment = tag->increment;
+    tag->max_id = ids_end(first, item->count, tag->increment);
+    ASSERT(tag->max_id <= tag_bound(tag));
+    if (item->key_len > 0) {
+        batch_key_add(batch, item, position, first);
+    }
     return 0;
 }
 
-void fsm_strict_apply(struct fsm *fsm, const struct machine_entry *entry,
-                      struct command_list *command, struct buf *result)
-{
-    struct batch batch = {.fsm = fsm, .entry = entry, .head = command};
-    struct strict_result results[LIMIT_STRICT_ITEMS];
-    struct strict_item item;
-    uint16_t position = 0;
-
-    ASSERT(command->count >= 1 && command->count <= LIMIT_STRICT_ITEMS);
-    while (command_next(command, &item)) {
-        ASSERT(position < command->count);
-        batch_turn_to(&batch, &item);
-        results[position].status = item_apply(&batch, &item, position, &results[position]);
-        position++;
-    }
-    ASSERT(position == command->count);
-    batch_close(&batch);
-    results_encode(RESULT_STRICT, results, command->count, result);
-}
-
 /* --- keys of monotonic tags --- */
-
-/* R9: ids taken in another term, or from a window of another generation, may be below ids that
- * others got since. */
-static bool is_late(const struct batch *batch, const struct keyed_item *keyed)
-{
-    const struct tag_row *tag = &batch->tag;
-
-    return batch->head->term != batch->entry->term || keyed->generation != tag->generation ||
-           tag->recalling || ids_end(keyed->first, keyed->item.count, tag->increment) > tag->max_id;
-}
 
 /* 0, or why the key does not get the ids. */
 static int keyed_apply(struct batch *batch, const struct keyed_item *keyed, uint16_t position,
                        struct strict_result *result)
 {
-    const struct tag_row *tag = batch->row != NULL ? &batch->tag : NULL;
+    const struct tag_row *tag = &batch->tag;
+    int err;
 
-    *result = (struct strict_result){.generation = tag != NULL ? tag->generation : 0};
-    if (tag == NULL || tag->deleted) {
-        return ERR_UNKNOWN_TAG;
-    }
     if (tag->mode != TAG_MODE_MONOTONIC) {
         result->detail = tag->mode;
         return ERR_WRONG_MODE;
     }
-    if (is_late(batch, keyed) || tag->paused) {
-        return tag->paused ? ERR_PAUSED : ERR_STALE;
+    if (tag->paused) {
+        return ERR_PAUSED;
+    }
+    /* R9: ids taken in another term, or from a window of another generation, may be below ids that
+     * others got since. */
+    if (batch->head->term != batch->entry->term || keyed->generation != tag->generation ||
+        tag->recalling || ids_end(keyed->first, keyed->item.count, tag->increment) > tag->max_id) {
+        return ERR_STALE;
     }
     if (item_by_key(batch, &keyed->item, result)) {
         return result->status;
     }
-    if (keys_full(batch, &result->detail)) {
-        return ERR_KEYS_FULL;
-    }
-    if (share_full(batch, &keyed->item, &result->detail)) {
-        return ERR_SHARE;
+    err = key_room(batch, &keyed->item, result);
+    if (err != 0) {
+        return err;
     }
     batch_key_add(batch, &keyed->item, position, keyed->first);
     result->first = keyed->first;
@@ -694,21 +598,30 @@ static int keyed_apply(struct batch *batch, const struct keyed_item *keyed, uint
     return 0;
 }
 
-void fsm_keyed_apply(struct fsm *fsm, const struct machine_entry *entry,
-                     struct command_list *command, struct buf *result)
+void fsm_batch_apply(struct fsm *fsm, const struct machine_entry *entry,
+                     struct command_list *command, bool keyed, struct buf *result)
 {
     struct batch batch = {.fsm = fsm, .entry = entry, .head = command};
     struct strict_result results[LIMIT_STRICT_ITEMS];
-    struct keyed_item keyed;
+    struct keyed_item item; /* of STRICT: its first member alone */
     uint16_t position = 0;
 
     ASSERT(command->count >= 1 && command->count <= LIMIT_STRICT_ITEMS);
-    while (command_next(command, &keyed)) {
+    while (command_next(command, &item)) {
+        struct strict_result *one = &results[position];
+
         ASSERT(position < command->count);
-        batch_turn_to(&batch, &keyed.item);
-        results[position].status = keyed_apply(&batch, &keyed, position, &results[position]);
+        batch_turn_to(&batch, &item.item);
+        *one = (struct strict_result){.generation = batch.row != NULL ? batch.tag.generation : 0};
+        if (batch.row == NULL || batch.tag.deleted) {
+            one->status = ERR_UNKNOWN_TAG;
+        } else {
+            one->status = keyed ? keyed_apply(&batch, &item, position, one)
+                                : item_apply(&batch, &item.item, position, one);
+        }
         position++;
     }
     ASSERT(position == command->count);
+    batch_close(&batch);
     results_encode(RESULT_STRICT, results, command->count, result);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hash.h"
 
 /* --- fsm_recalls --- */
@@ -23,12 +24,6 @@ static int recall_order(const struct fsm_recall *a, const struct fsm_recall *b)
 RB_GENERATE_INTERNAL(fsm_recall_tree, fsm_recall, link, recall_order,
                      __attribute__((unused)) static)
 
-void fsm_recalls_init(struct fsm_recalls *recalls, struct fsm_tags *tags)
-{
-    *recalls = (struct fsm_recalls){
-        .journal = tags->journal, .tags = tags, .tree = RB_INITIALIZER(&recalls->tree)};
-}
-
 static void recall_free(struct fsm_recalls *recalls, struct fsm_recall *recall)
 {
     (void)RB_REMOVE(fsm_recall_tree, &recalls->tree, recall);
@@ -37,23 +32,23 @@ static void recall_free(struct fsm_recalls *recalls, struct fsm_recall *recall)
     free(recall);
 }
 
-void fsm_recalls_clear(struct fsm_recalls *recalls)
+void fsm_recalls_clear(struct fsm *fsm)
 {
     struct fsm_recall *recall;
 
-    while ((recall = RB_ROOT(&recalls->tree)) != NULL) {
-        recall_free(recalls, recall);
+    while ((recall = RB_ROOT(&fsm->recalls.tree)) != NULL) {
+        recall_free(&fsm->recalls, recall);
     }
-    ASSERT(recalls->count == 0);
-    node_set_free(&recalls->holders);
+    ASSERT(fsm->recalls.count == 0);
+    node_set_free(&fsm->recalls.holders);
 }
 
 /* --- rows --- */
 
-/* Put the recall's key and value into the journal. */
-static void recall_journal(struct fsm_recalls *recalls, const struct fsm_recall *recall)
+/* Put the recall's key and value into the journal, which is returned. */
+static struct journal *recall_journal(struct fsm *fsm, const struct fsm_recall *recall)
 {
-    struct journal *journal = recalls->journal;
+    struct journal *journal = fsm_journal(fsm);
 
     ASSERT(recall->nodes.count > 0);
     journal_key(journal, FSM_TABLE_RECALLS);
@@ -63,33 +58,33 @@ static void recall_journal(struct fsm_recalls *recalls, const struct fsm_recall 
     for (size_t i = 0; i < recall->nodes.count; i++) {
         buf_put_u16(&journal->row, recall->nodes.ids[i]);
     }
+    return journal;
 }
 
-static void recall_new(struct fsm_recalls *recalls, struct fsm_row *row,
-                       const struct node_set *nodes)
+static void recall_new(struct fsm *fsm, struct fsm_row *row, const struct node_set *nodes)
 {
     struct fsm_recall *recall = MUST_HAVE(calloc(1, sizeof *recall));
     struct fsm_recall *twin;
 
-    ASSERT(nodes->count <= LIMIT_SEGMENT_HOLDERS && recalls->count < LIMIT_RECALLS);
+    ASSERT(nodes->count <= LIMIT_SEGMENT_HOLDERS && fsm->recalls.count < LIMIT_RECALLS);
     recall->row = row;
-    node_set_copy(&recall->nodes, nodes);
-    twin = RB_INSERT(fsm_recall_tree, &recalls->tree, recall);
+    for (size_t i = 0; i < nodes->count; i++) {
+        (void)node_set_add(&recall->nodes, nodes->ids[i]);
+    }
+    twin = RB_INSERT(fsm_recall_tree, &fsm->recalls.tree, recall);
     ASSERT(twin == NULL);
-    recalls->count++;
-    recall_journal(recalls, recall);
-    journal_enter(recalls->journal);
+    fsm->recalls.count++;
+    journal_enter(recall_journal(fsm, recall));
 }
 
-static void recall_drop(struct fsm_recalls *recalls, struct fsm_recall *recall)
+static void recall_drop(struct fsm *fsm, struct fsm_recall *recall)
 {
-    recall_journal(recalls, recall);
-    journal_delete(recalls->journal);
-    recall_free(recalls, recall);
+    journal_delete(recall_journal(fsm, recall));
+    recall_free(&fsm->recalls, recall);
 }
 
 /* Stop waiting for the node, if the recall waits for it; after the last node the tag is open. */
-static void recall_leave(struct fsm_recalls *recalls, struct fsm_recall *recall, uint64_t node_id)
+static void recall_leave(struct fsm *fsm, struct fsm_recall *recall, uint64_t node_id)
 {
     struct fsm_row *row = recall->row;
 
@@ -98,49 +93,38 @@ static void recall_leave(struct fsm_recalls *recalls, struct fsm_recall *recall,
         return;
     }
     if (recall->nodes.count == 1) {
-        recall_drop(recalls, recall);
-        fsm_tags_change_begin(recalls->tags, row);
+        recall_drop(fsm, recall);
+        fsm_tags_change_begin(fsm, row);
         row->recalling = false;
-        fsm_tags_change_end(recalls->tags, row);
+        fsm_tags_change_end(fsm, row);
         return;
     }
-    recall_journal(recalls, recall);
-    journal_leave(recalls->journal);
+    journal_leave(recall_journal(fsm, recall));
     (void)node_set_remove(&recall->nodes, node_id);
-    recall_journal(recalls, recall);
-    journal_enter(recalls->journal);
+    journal_enter(recall_journal(fsm, recall));
 }
 
-/* --- segment holders --- */
-
-bool fsm_holder_add(struct fsm_recalls *recalls, uint64_t node_id)
+void fsm_holder_removed(struct machine *machine, uint64_t node_id)
 {
-    if (node_set_has(&recalls->holders, node_id)) {
-        return true;
-    }
-    if (recalls->holders.count == LIMIT_SEGMENT_HOLDERS) {
-        return false;
-    }
-    return node_set_add_row(&recalls->holders, recalls->journal, FSM_TABLE_HOLDERS, node_id);
-}
-
-void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id)
-{
+    struct fsm *fsm = CONTAINER(machine, struct fsm, machine);
     struct fsm_recall *recall;
     struct fsm_recall *next;
 
-    if (!node_set_remove_row(&recalls->holders, recalls->journal, FSM_TABLE_HOLDERS, node_id)) {
+    if (!node_set_change_row(&fsm->recalls.holders, fsm_journal(fsm), FSM_TABLE_HOLDERS, node_id,
+                             false)) {
         return;
     }
-    RB_FOREACH_SAFE(recall, fsm_recall_tree, &recalls->tree, next)
+    RB_FOREACH_SAFE(recall, fsm_recall_tree, &fsm->recalls.tree, next)
     {
-        recall_leave(recalls, recall, node_id);
+        recall_leave(fsm, recall, node_id);
     }
 }
 
 /* --- recalls --- */
 
-bool fsm_recall_is_due(const struct fsm_recalls *recalls, const struct tag_row *old, bool ended)
+/* Must the segments of a tag that leaves trend mode, or has left it, be recalled? old: its row
+ * before, NULL: none; ended: the operator states that no node holds a segment of it. */
+static bool recall_is_due(const struct fsm *fsm, const struct tag_row *old, bool ended)
 {
     if (old == NULL || (old->mode != TAG_MODE_TREND && !old->recalling)) {
         return false; /* no node was ever granted a segment, or all have confirmed since */
@@ -148,60 +132,69 @@ bool fsm_recall_is_due(const struct fsm_recalls *recalls, const struct tag_row *
     if (ended && old->recalling && !old->deleted) {
         return false;
     }
-    return recalls->holders.count > 0;
+    return fsm->recalls.holders.count > 0;
 }
 
 /* The tag's recall, or else the next one in the order of names. */
-static struct fsm_recall *recalls_seek(const struct fsm_recalls *recalls, struct fsm_row *row)
+static struct fsm_recall *recalls_seek(const struct fsm *fsm, struct fsm_row *row)
 {
     struct fsm_recall like = {.row = row};
-    struct fsm_recall_tree *tree = (struct fsm_recall_tree *)(uintptr_t)&recalls->tree;
+    struct fsm_recall_tree *tree = (struct fsm_recall_tree *)(uintptr_t)&fsm->recalls.tree;
 
     return row != NULL ? RB_NFIND(fsm_recall_tree, tree, &like) : NULL;
 }
 
-struct fsm_recall *fsm_recalls_find(const struct fsm_recalls *recalls, struct fsm_row *row)
+struct fsm_recall *fsm_recalls_find(const struct fsm *fsm, struct fsm_row *row)
 {
-    struct fsm_recall *recall = recalls_seek(recalls, row);
+    struct fsm_recall *recall = recalls_seek(fsm, row);
 
     return recall != NULL && recall->row == row ? recall : NULL;
 }
 
-struct fsm_recall *fsm_recalls_next(const struct fsm_recalls *recalls, uint64_t node_id,
-                                    const char *after, size_t after_len)
+const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,
+                                      size_t after_len)
 {
-    struct fsm_row *row = fsm_tags_seek(recalls->tags, after, after_len);
-    struct fsm_recall *recall = recalls_seek(recalls, row);
+    struct fsm_row *row = fsm_tags_seek(&fsm->tags, after, after_len);
+    struct fsm_recall *recall = recalls_seek(fsm, row);
 
     while (recall != NULL &&
            (fsm_row_is(recall->row, after, after_len) || !node_set_has(&recall->nodes, node_id))) {
-        recall = RB_NEXT(fsm_recall_tree, &recalls->tree, recall);
+        recall = RB_NEXT(fsm_recall_tree, &fsm->recalls.tree, recall);
     }
-    return recall;
+    return recall != NULL ? fsm_tag(fsm, recall->row->name, recall->row->name_len) : NULL;
 }
 
-void fsm_recall_follow(struct fsm_recalls *recalls, struct fsm_row *row)
+uint64_t fsm_recall_waits_for(const struct fsm *fsm, const char *name, size_t name_len)
 {
-    struct fsm_recall *recall = fsm_recalls_find(recalls, row);
+    const struct fsm_recall *recall =
+        fsm_recalls_find(fsm, fsm_tags_find(&fsm->tags, name, name_len));
+
+    return recall != NULL ? recall->nodes.ids[0] : 0;
+}
+
+/* The tag was changed: make or drop its recall, as the row requires. */
+static void recall_follow(struct fsm *fsm, struct fsm_row *row)
+{
+    struct fsm_recall *recall = fsm_recalls_find(fsm, row);
     bool wanted = row->recalling && !row->deleted;
 
     if (recall != NULL && !wanted) {
-        recall_drop(recalls, recall);
+        recall_drop(fsm, recall);
     } else if (recall == NULL && wanted) {
-        recall_new(recalls, row, &recalls->holders);
+        recall_new(fsm, row, &fsm->recalls.holders);
     }
 }
 
-void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *list)
+void fsm_recalls_confirm(struct fsm *fsm, uint64_t node_id, struct command_list *list)
 {
     struct recalled_item item;
 
     while (command_next(list, &item)) {
-        struct fsm_row *row = fsm_tags_find(recalls->tags, item.name, item.name_len);
-        struct fsm_recall *recall = fsm_recalls_find(recalls, row);
+        struct fsm_row *row = fsm_tags_find(&fsm->tags, item.name, item.name_len);
+        struct fsm_recall *recall = fsm_recalls_find(fsm, row);
 
         if (recall != NULL && item.generation >= row->generation) {
-            recall_leave(recalls, recall, node_id);
+            recall_leave(fsm, recall, node_id);
         }
     }
 }
@@ -233,55 +226,49 @@ static int recall_nodes_read(const struct row_loaded *row, struct node_set *node
     return reader_done(&reader) ? 0 : ERR_CORRUPT;
 }
 
-static int recall_load(struct fsm_recalls *recalls, const char *name, size_t len,
-                       const struct node_set *nodes)
+int fsm_recalls_load(struct fsm *fsm, const struct row_loaded *loaded)
 {
-    struct fsm_row *row;
-
-    if (tag_name_check(name, len, NULL) != 0) {
-        return ERR_CORRUPT;
-    }
-    if (fsm_recalls_find(recalls, fsm_tags_find(recalls->tags, name, len)) != NULL) {
-        return ERR_EXISTS;
-    }
-    row = recalls->count < LIMIT_RECALLS ? fsm_tags_expect(recalls->tags, name, len) : NULL;
-    if (row == NULL) {
-        return ERR_CORRUPT;
-    }
-    recall_new(recalls, row, nodes);
-    return 0;
-}
-
-int fsm_recalls_load(struct fsm_recalls *recalls, const struct row_loaded *row)
-{
+    const char *name = (const char *)loaded->key + 1;
+    size_t len = loaded->key_len - 1;
     struct node_set nodes = {0};
+    struct fsm_row *row = NULL;
     int err;
 
-    if (row->key[0] == FSM_TABLE_HOLDERS) {
-        err = node_set_load_row(&recalls->holders, recalls->journal, row);
-        return err == 0 && recalls->holders.count > LIMIT_SEGMENT_HOLDERS ? ERR_CORRUPT : err;
+    if (loaded->key[0] == FSM_TABLE_HOLDERS) {
+        err = node_set_load_row(&fsm->recalls.holders, fsm_journal(fsm), loaded);
+        return err == 0 && fsm->recalls.holders.count > LIMIT_SEGMENT_HOLDERS ? ERR_CORRUPT : err;
     }
-    err = recall_nodes_read(row, &nodes);
+    err = recall_nodes_read(loaded, &nodes);
+    if (err == 0 && tag_name_check(name, len, NULL) != 0) {
+        err = ERR_CORRUPT;
+    }
+    if (err == 0 && fsm_recalls_find(fsm, fsm_tags_find(&fsm->tags, name, len)) != NULL) {
+        err = ERR_EXISTS;
+    }
     if (err == 0) {
-        err = recall_load(recalls, (const char *)row->key + 1, row->key_len - 1, &nodes);
+        row = fsm->recalls.count < LIMIT_RECALLS ? fsm_tags_expect(fsm, name, len) : NULL;
+        err = row == NULL ? ERR_CORRUPT : 0;
+    }
+    if (err == 0) {
+        recall_new(fsm, row, &nodes);
     }
     node_set_free(&nodes);
     return err;
 }
 
-int fsm_recalls_check(const struct fsm_recalls *recalls)
+int fsm_recalls_check(const struct fsm *fsm)
 {
     struct fsm_recall *recall;
 
-    if (recalls->tags->recalling_count != recalls->count) {
+    if (fsm->tags.recalling_count != fsm->recalls.count) {
         return ERR_CORRUPT;
     }
-    RB_FOREACH (recall, fsm_recall_tree, (struct fsm_recall_tree *)(uintptr_t)&recalls->tree) {
+    RB_FOREACH (recall, fsm_recall_tree, (struct fsm_recall_tree *)(uintptr_t)&fsm->recalls.tree) {
         if (!recall->row->recalling || recall->row->deleted) {
             return ERR_CORRUPT;
         }
         for (size_t i = 0; i < recall->nodes.count; i++) {
-            if (!node_set_has(&recalls->holders, recall->nodes.ids[i])) {
+            if (!node_set_has(&fsm->recalls.holders, recall->nodes.ids[i])) {
                 return ERR_CORRUPT;
             }
         }
@@ -390,18 +377,6 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
     return 0;
 }
 
-/* The bytes that the asking client's tags count after an item; is that too much? An item that adds
- * none is allowed, even to a client above its share. */
-static bool tags_share_full(const struct tag_row *old, const struct tag_row *merged,
-                            const struct command_list *command, uint64_t *held)
-{
-    uint64_t before = old != NULL && old->client == command->client ? tag_share_bytes(old) : 0;
-    uint64_t after = merged->client == command->client ? tag_share_bytes(merged) : 0;
-
-    *held += after - before;
-    return command->client != 0 && after > before && *held > command->most;
-}
-
 /* True, for the caller to return. */
 static bool refuse_put(struct put_result *result, int status, const char *why)
 {
@@ -489,25 +464,11 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
     return true;
 }
 
-/* A default max_step does not bound segments that are sized by time. */
-static void merge_cover(const struct tag_put *put, struct tag_row *row)
-{
-    bool had = row->cover_s > 0;
-
-    row->cover_s = put->cover_s;
-    if ((put->fields & TAG_FIELD_MAX_STEP) != 0 || had == (row->cover_s > 0)) {
-        return;
-    }
-    if (!had && row->max_step == TAG_DEFAULT_MAX_STEP) {
-        row->max_step = LIMIT_TAG_STEP;
-    } else if (had && row->max_step == LIMIT_TAG_STEP) {
-        row->max_step = row->step > TAG_DEFAULT_MAX_STEP ? row->step : TAG_DEFAULT_MAX_STEP;
-    }
-}
-
 /* Merge these fields of the item; without an increment there is one offset. */
 static void merge_fields(const struct tag_put *put, struct tag_row *row)
 {
+    bool had_cover = row->cover_s > 0;
+
     if (put->fields & TAG_FIELD_STEP) {
         row->step = put->step;
     }
@@ -534,7 +495,15 @@ static void merge_fields(const struct tag_put *put, struct tag_row *row)
         row->offset = put->offset;
     }
     if (put->step_fields & TAG_FIELD_COVER) {
-        merge_cover(put, row);
+        row->cover_s = put->cover_s;
+    }
+    /* A default max_step does not bound segments that are sized by time. */
+    if ((put->fields & TAG_FIELD_MAX_STEP) == 0 && had_cover != (row->cover_s > 0)) {
+        if (!had_cover && row->max_step == TAG_DEFAULT_MAX_STEP) {
+            row->max_step = LIMIT_TAG_STEP;
+        } else if (had_cover && row->max_step == LIMIT_TAG_STEP) {
+            row->max_step = row->step > TAG_DEFAULT_MAX_STEP ? row->step : TAG_DEFAULT_MAX_STEP;
+        }
     }
     if (put->step_fields & TAG_FIELD_PAUSED) {
         row->paused = put->paused;
@@ -551,9 +520,9 @@ static void merge_fields(const struct tag_put *put, struct tag_row *row)
  * there is no row or only a tombstone. name and description are borrowed from the item or from the
  * old row. The caller sets times and frees plan->shape.
  */
-static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *old,
-                     const struct tag_put *put, const struct command_list *command,
-                     struct plan *plan, struct put_result *result)
+static int put_merge(const struct fsm *fsm, const struct tag_row *old, const struct tag_put *put,
+                     const struct command_list *command, struct plan *plan,
+                     struct put_result *result)
 {
     bool live = old != NULL && !old->deleted;
     struct tag_row row = {
@@ -581,7 +550,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     if ((put->fields & TAG_FIELD_KEY) != 0 && !merge_key(old, put, &row, plan, result)) {
         return result->status;
     }
-    row.recalling = row.mode != TAG_MODE_TREND && fsm_recall_is_due(recalls, old, command->force);
+    row.recalling = row.mode != TAG_MODE_TREND && recall_is_due(fsm, old, command->force);
     err = merge_max_id(old, put, command, &row, result);
     if (err != 0) {
         return err;
@@ -633,47 +602,53 @@ static bool stood_before(struct puts_judged *judged, const struct tag_put *put, 
 }
 
 /* True if the item breaks a rule, which the result names. Else the plan has its effect. */
-static bool item_refused(struct fsm_recalls *recalls, const struct command_list *command,
+static bool item_refused(struct fsm *fsm, const struct command_list *command,
                          const struct tag_put *put, struct so_far *so_far, struct plan *plan,
                          struct put_result *result)
 {
-    struct fsm_row *row = fsm_tags_walk(recalls->tags, &so_far->walk, put->name, put->name_len);
+    struct fsm_row *row = fsm_tags_walk(&fsm->tags, &so_far->walk, put->name, put->name_len);
     const struct tag_row tag = row != NULL ? fsm_row_tag(row) : (struct tag_row){0};
     const struct tag_row *old = row != NULL ? &tag : NULL;
+    const struct tag_row *merged = &plan->change.tag;
+    uint64_t before; /* bytes that the asking client's tags count for this one */
+    uint64_t after;
 
     plan->change.row = row;
     plan->change.before = so_far->walk.last;
     plan->change.after = so_far->walk.after;
-    if (put_merge(recalls, old, put, command, plan, result) != 0) {
+    if (put_merge(fsm, old, put, command, plan, result) != 0) {
         return true;
     }
-    if (tags_share_full(old, &plan->change.tag, command, &so_far->held)) {
+    before = old != NULL && old->client == command->client ? tag_share_bytes(old) : 0;
+    after = merged->client == command->client ? tag_share_bytes(merged) : 0;
+    so_far->held += after - before;
+    /* An item that adds none is allowed, even to a client above its share. */
+    if (command->client != 0 && after > before && so_far->held > command->most) {
         result->status = ERR_SHARE;
-        result->max_id = fsm_owners_held(&recalls->tags->owners, command->client);
+        result->max_id = fsm_owners_held(&fsm->tags.owners, command->client);
         result->asked = command->most;
         return true;
     }
     so_far->made += row == NULL;
-    so_far->recalled += plan->change.tag.recalling && fsm_recalls_find(recalls, row) == NULL;
-    if (recalls->tags->count + so_far->made > LIMIT_TAGS) {
+    so_far->recalled += merged->recalling && fsm_recalls_find(fsm, row) == NULL;
+    if (fsm->tags.count + so_far->made > LIMIT_TAGS) {
         return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
     }
-    if (recalls->count + so_far->recalled > LIMIT_RECALLS) {
+    if (fsm->recalls.count + so_far->recalled > LIMIT_RECALLS) {
         return refuse_put(result, ERR_OVERLOADED,
                           "10000 tags wait for nodes already to become strict");
     }
     return false;
 }
 
-struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
-                                         const struct command_list *command)
+struct puts_judged *fsm_puts_judge_begin(const struct fsm *fsm, const struct command_list *command)
 {
     struct puts_judged *judged = MUST_HAVE(calloc(1, sizeof *judged));
     size_t size = 16; /* of the index of names */
 
     judged->command = *command;
     judged->wall_ms = displayable_ms(command->wall_ms);
-    judged->so_far.held = fsm_owners_held(&recalls->tags->owners, command->client);
+    judged->so_far.held = fsm_owners_held(&fsm->tags.owners, command->client);
     if (command->count < 1) {
         judged->refused = refuse_put(&judged->answer, ERR_INVALID, "the list of tags is empty");
     } else if (command->count > LIMIT_TAGS_PER_BULK) {
@@ -687,16 +662,18 @@ struct puts_judged *fsm_puts_judge_begin(const struct fsm_recalls *recalls,
     }
     judged->names.index = MUST_HAVE(calloc(size, sizeof *judged->names.index));
     judged->names.mask = size - 1;
-    judged->names.seed = recalls->tags->seed;
+    judged->names.seed = fsm->tags.seed;
     return judged;
 }
 
 /* A name that occurs twice is refused before any other error of an item. */
-static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
-                       const struct tag_put *put)
+static void judge_item(struct fsm *fsm, struct puts_judged *judged, const struct tag_put *put)
 {
     uint32_t at = judged->count++;
+    const struct fsm_row *old;
+    struct tag_row *tag;
     struct plan *plan;
+    bool is_made;
 
     if (at % PLANS_PER_BLOCK == 0) {
         judged->blocks[at / PLANS_PER_BLOCK] =
@@ -707,59 +684,40 @@ static void judge_item(struct fsm_recalls *recalls, struct puts_judged *judged,
         judged->answer = (struct put_result){.failed_at = at};
         judged->refused = judged->is_done =
             refuse_put(&judged->answer, ERR_INVALID, "the same tag stands twice in one request");
-    } else if (!judged->refused) {
-        judged->answer.failed_at = at;
-        judged->refused =
-            item_refused(recalls, &judged->command, put, &judged->so_far, plan, &judged->answer);
-        if (!judged->refused) {
-            const struct fsm_row *old = plan->change.row;
-            struct tag_row *tag = &plan->change.tag;
-            uint64_t created_ms = old != NULL ? old->created_ms : 0;
-            bool is_made = old == NULL || old->deleted;
-
-            tag->created_ms = is_made ? later_of(created_ms, judged->wall_ms) : created_ms;
-            tag->updated_ms = later_of(old != NULL ? old->updated_ms : 0, judged->wall_ms);
-            fsm_tags_ready(recalls->tags, &plan->change, &judged->sum);
-            judged->made += is_made;
-        }
+        return;
     }
+    if (judged->refused) {
+        return;
+    }
+    judged->answer.failed_at = at;
+    judged->refused =
+        item_refused(fsm, &judged->command, put, &judged->so_far, plan, &judged->answer);
+    if (judged->refused) {
+        return;
+    }
+    old = plan->change.row;
+    tag = &plan->change.tag;
+    is_made = old == NULL || old->deleted;
+    tag->created_ms = old != NULL ? old->created_ms : 0;
+    tag->created_ms = is_made ? later_of(tag->created_ms, judged->wall_ms) : tag->created_ms;
+    tag->updated_ms = later_of(old != NULL ? old->updated_ms : 0, judged->wall_ms);
+    fsm_tags_ready(fsm, &plan->change, &judged->sum);
+    judged->made += is_made;
 }
 
-bool fsm_puts_judge(struct fsm_recalls *recalls, struct puts_judged *judged, uint32_t items)
+bool fsm_puts_judge(struct fsm *fsm, struct puts_judged *judged, uint32_t items)
 {
     struct tag_put put;
 
     for (; items > 0 && !judged->is_done; items--) {
         if (command_next(&judged->command, &put)) {
-            judge_item(recalls, judged, &put);
+            judge_item(fsm, judged, &put);
         } else {
             judged->is_done = true;
             judged->answer.failed_at = judged->refused ? judged->answer.failed_at : 0;
         }
     }
     return !judged->is_done;
-}
-
-/* Change the rows; the judgement found no error. */
-static void put_carry_out(struct fsm_recalls *recalls, struct puts_judged *judged)
-{
-    struct put_result *result = &judged->answer;
-
-    fsm_tags_add(recalls->tags, &judged->sum);
-    for (uint32_t i = 0; i < judged->count; i++) {
-        struct fsm_row *row;
-
-        if (i + FETCH_AHEAD < judged->count) {
-            fsm_change_fetch(&plan_at(judged, i + FETCH_AHEAD)->change);
-        }
-        row = fsm_tags_change(recalls->tags, &plan_at(judged, i)->change);
-        fsm_recall_follow(recalls, row);
-        if (i == 0) {
-            result->first = fsm_row_tag(row);
-        }
-    }
-    result->made = judged->made;
-    result->changed = judged->count - judged->made;
 }
 
 void fsm_puts_drop(struct puts_judged *judged)
@@ -779,26 +737,57 @@ void fsm_puts_drop(struct puts_judged *judged)
     free(judged);
 }
 
-void fsm_puts_apply(struct fsm_recalls *recalls, struct puts_judged *judged, struct buf *result)
+/* Item number `at` will be carried out soon: prefetch its data into the caches. */
+static void fetch(const struct puts_judged *judged, uint32_t at)
 {
-    (void)fsm_puts_judge(recalls, judged, UINT32_MAX);
-    if (!judged->refused) {
-        put_carry_out(recalls, judged);
-    }
-    put_result_encode(&judged->answer, result);
+    const struct fsm_change *change = &plan_at(judged, at)->change;
+
+    __builtin_prefetch(change->row != NULL ? change->row : change->before, 1);
+    __builtin_prefetch(change->row != NULL ? change->row : change->after, 1);
 }
 
-int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *command)
+void fsm_puts_apply(struct fsm *fsm, struct puts_judged *judged, struct buf *result)
 {
-    struct fsm_row *row = fsm_tags_find(recalls->tags, command->name, command->name_len);
+    struct put_result *answer = &judged->answer;
+    const struct fsm_counts *adds = &judged->sum.counts;
+
+    (void)fsm_puts_judge(fsm, judged, UINT32_MAX);
+    if (judged->refused) {
+        put_result_encode(answer, result);
+        return;
+    }
+    journal_move(fsm_journal(fsm), &judged->sum.rows, judged->sum.digest);
+    fsm->tags.counts.bytes += adds->bytes;
+    fsm->tags.counts.dead += adds->dead;
+    fsm->tags.counts.dated += adds->dated;
+    for (uint32_t i = 0; i < judged->count; i++) {
+        struct fsm_row *row;
+
+        if (i + FETCH_AHEAD < judged->count) {
+            fetch(judged, i + FETCH_AHEAD);
+        }
+        row = fsm_tags_change(fsm, &plan_at(judged, i)->change);
+        recall_follow(fsm, row);
+        if (i == 0) {
+            answer->first = fsm_row_tag(row);
+        }
+    }
+    answer->made = judged->made;
+    answer->changed = judged->count - judged->made;
+    put_result_encode(answer, result);
+}
+
+int fsm_puts_delete(struct fsm *fsm, const struct delete_command *command)
+{
+    struct fsm_row *row = fsm_tags_find(&fsm->tags, command->name, command->name_len);
     struct tag_row tag;
 
     if (row == NULL || row->deleted) {
         return ERR_UNKNOWN_TAG;
     }
     tag = fsm_row_tag(row);
-    fsm_tags_disown(recalls->tags, &tag);
-    fsm_tags_change_begin(recalls->tags, row);
+    fsm_owners_leave(&fsm->tags.owners, tag.client, tag_share_bytes(&tag));
+    fsm_tags_change_begin(fsm, row);
     tag.deleted = true;
     tag.generation++;
     tag.updated_ms = later_of(tag.updated_ms, displayable_ms(command->wall_ms));
@@ -810,8 +799,55 @@ int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *co
         tag.cover_s = 0;
     }
     fsm_row_set(row, &tag);
-    fsm_tags_own(recalls->tags, &tag);
-    fsm_tags_change_end(recalls->tags, row);
-    fsm_recall_follow(recalls, row);
+    fsm_owners_enter(&fsm->tags.owners, tag.client, tag_share_bytes(&tag));
+    fsm_tags_change_end(fsm, row);
+    recall_follow(fsm, row);
     return 0;
+}
+
+/* --- the memory of puts --- */
+
+/* The bytes that one put adds: by every text that it makes longer. */
+static uint64_t put_adds(const struct fsm_row *old, const struct tag_put *put)
+{
+    struct tag_row row = {.shape = put->shape, .shape_len = put->shape_len};
+    uint64_t before = 0;
+    uint64_t after;
+
+    if (old != NULL) {
+        const struct tag_row was = fsm_row_tag(old);
+
+        before = fsm_tag_bytes(&was);
+        row = was.deleted ? (struct tag_row){.shape = was.shape, .shape_len = was.shape_len} : was;
+    }
+    if ((put->step_fields & TAG_FIELD_PAUSED) != 0 && !put->paused) {
+        row.reason_len = 0;
+    }
+    if ((put->fields & TAG_FIELD_KEY) != 0 && tag_is_rekeyable(&row) &&
+        row.shape_len > tag_shape_text_len(row.shape, row.shape_len) &&
+        put->key_number > tag_key_number(&row)) {
+        row.shape_len =
+            (uint16_t)(row.shape_len + (put->key_number - tag_key_number(&row)) * SHAPE_KEY_BYTES);
+    }
+    row.name_len = put->name_len;
+    row.description_len =
+        put->fields & TAG_FIELD_DESCRIPTION ? put->description_len : row.description_len;
+    row.max = put->fields & TAG_FIELD_MAX ? put->max : row.max;
+    row.increment = put->step_fields & TAG_FIELD_INCREMENT ? put->increment : row.increment;
+    row.cover_s = put->step_fields & TAG_FIELD_COVER ? put->cover_s : row.cover_s;
+    row.reason_len = put->step_fields & TAG_FIELD_REASON ? put->reason_len : row.reason_len;
+    after = fsm_tag_bytes(&row);
+    return after > before ? after - before : 0;
+}
+
+uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts)
+{
+    struct fsm_tags_walk walk = {0};
+    struct tag_put put;
+    uint64_t bytes = 0;
+
+    while (command_next(&puts, &put)) {
+        bytes += put_adds(fsm_tags_walk(&fsm->tags, &walk, put.name, put.name_len), &put);
+    }
+    return bytes;
 }

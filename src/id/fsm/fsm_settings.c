@@ -1,19 +1,13 @@
 /*
- * fsm_settings.c - see fsm_settings.h.
+ * fsm_settings.c - see fsm_tables.h: settings and named layouts.
  */
-#include "src/id/fsm/fsm_settings.h"
+#include "src/id/fsm/fsm_tables.h"
 
 #include <string.h>
 
 #include "src/base/assert.h"
 
 /* --- fsm_settings --- */
-
-void fsm_settings_init(struct fsm_settings *settings, struct journal *journal,
-                       struct fsm_listener *const *listener)
-{
-    *settings = (struct fsm_settings){.journal = journal, .listener = listener};
-}
 
 /* The rules of the layout, and an epoch so low that no time of the layout wraps. */
 static int layout_check(const struct snowflake_layout *layout, uint64_t now_ms)
@@ -34,58 +28,63 @@ static bool layout_is_sound(const void *data)
 static const struct row_format LAYOUT_ROW =
     ROW_FORMAT(ROW_VERSION, FIELDS(snowflake_layout_fields), layout_is_sound);
 
-static void set_layout(struct fsm_settings *settings, const struct snowflake_layout *layout)
+static void set_layout(struct fsm *fsm, const struct snowflake_layout *layout)
 {
-    ASSERT(!settings->has_layout);
-    settings->has_layout = true;
-    settings->layout = *layout;
-    journal_change(settings->journal, STATE_TABLE_SETTINGS, FSM_SETTING_LAYOUT,
+    ASSERT(!fsm->settings.has_layout);
+    fsm->settings.has_layout = true;
+    fsm->settings.layout = *layout;
+    journal_change(fsm_journal(fsm), STATE_TABLE_SETTINGS, FSM_SETTING_LAYOUT,
                    strlen(FSM_SETTING_LAYOUT), &LAYOUT_ROW, NULL, layout);
 }
 
-void fsm_settings_notify(const struct fsm_settings *settings)
+int fsm_settings_layout(struct fsm *fsm, const struct snowflake_layout *layout)
 {
-    struct fsm_listener *listener = *settings->listener;
+    struct fsm_listener *listener = fsm->listener;
+    uint64_t log_ms = fsm->settings.log_ms;
 
-    if (listener != NULL && listener->layout_changed != NULL && settings->has_layout) {
-        listener->layout_changed(listener, &settings->layout);
-    }
-}
-
-int fsm_settings_layout(struct fsm_settings *settings, const struct snowflake_layout *layout)
-{
-    if (settings->has_layout) {
-        return settings->layout.epoch_ms == layout->epoch_ms &&
-                       snowflake_bits_equal(&settings->layout, layout)
+    if (fsm->settings.has_layout) {
+        return fsm->settings.layout.epoch_ms == layout->epoch_ms &&
+                       snowflake_bits_equal(&fsm->settings.layout, layout)
                    ? 0
                    : ERR_EXISTS;
     }
     /* While the log has no time, the epoch cannot be checked against it. */
-    if (layout_check(layout, settings->log_ms > 0 ? settings->log_ms : layout->epoch_ms) != 0) {
+    if (layout_check(layout, log_ms > 0 ? log_ms : layout->epoch_ms) != 0) {
         return ERR_INVALID;
     }
-    set_layout(settings, layout);
-    fsm_settings_notify(settings);
+    set_layout(fsm, layout);
+    if (listener != NULL && listener->layout_changed != NULL) {
+        listener->layout_changed(listener, &fsm->settings.layout);
+    }
     return 0;
 }
 
-/* Set the rules, which are sound. */
-static void set_rules(struct fsm_settings *settings, const struct worker_rules *rules)
+bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout)
 {
+    if (fsm->settings.has_layout) {
+        *ret_layout = fsm->settings.layout;
+    }
+    return fsm->settings.has_layout;
+}
+
+/* Set the rules, which are sound. */
+static void set_rules(struct fsm *fsm, const struct worker_rules *rules)
+{
+    struct fsm_settings *settings = &fsm->settings;
     char why[WORKER_POOLS_WHY_BYTES];
     const struct worker_rules before = settings->rules;
 
     settings->rules = *rules;
     ASSERT(worker_pools_read(rules->pools, rules->pools_len, &settings->pools, why) == 0);
-    journal_change(settings->journal, STATE_TABLE_SETTINGS, FSM_SETTING_WORKERS,
+    journal_change(fsm_journal(fsm), STATE_TABLE_SETTINGS, FSM_SETTING_WORKERS,
                    strlen(FSM_SETTING_WORKERS), &worker_rules_format,
                    settings->has_rules ? &before : NULL, rules);
     settings->has_rules = true;
 }
 
-int fsm_settings_pools(struct fsm_settings *settings, const struct worker_pools_put *put)
+int fsm_settings_pools(struct fsm *fsm, const struct worker_pools_put *put)
 {
-    struct worker_rules rules = settings->rules;
+    struct worker_rules rules = fsm->settings.rules;
     char why[WORKER_POOLS_WHY_BYTES];
     struct worker_pools pools;
 
@@ -96,73 +95,59 @@ int fsm_settings_pools(struct fsm_settings *settings, const struct worker_pools_
     memset(rules.pools, 0, sizeof rules.pools);
     memcpy(rules.pools, put->pools, put->pools_len);
     rules.pools_len = put->pools_len;
-    set_rules(settings, &rules);
+    set_rules(fsm, &rules);
     return 0;
 }
 
-void fsm_settings_raise(struct fsm_settings *settings, uint64_t epoch, uint64_t until_ms)
+void fsm_settings_raise(struct fsm *fsm, uint64_t epoch, uint64_t until_ms)
 {
-    struct worker_rules rules = settings->rules;
+    const struct worker_rules *before = &fsm->settings.rules;
+    struct worker_rules rules = *before;
 
     rules.epoch = later_of(rules.epoch, epoch);
     rules.until_ms = later_of(rules.until_ms, until_ms);
-    if (rules.epoch != settings->rules.epoch || rules.until_ms != settings->rules.until_ms) {
-        set_rules(settings, &rules);
+    if (rules.epoch != before->epoch || rules.until_ms != before->until_ms) {
+        set_rules(fsm, &rules);
     }
 }
 
-/* --- loading --- */
-
-static int load_rules(struct fsm_settings *settings, const struct row_loaded *row)
-{
-    struct worker_rules rules = {0};
-    int err = row_read(row->value, row->value_len, &worker_rules_format, &rules);
-
-    if (err == 0 && settings->has_rules) {
-        err = ERR_EXISTS;
-    }
-    if (err == 0) {
-        set_rules(settings, &rules);
-    }
-    return err;
-}
-
-int fsm_settings_load(struct fsm_settings *settings, const struct row_loaded *row)
+int fsm_settings_load(struct fsm *fsm, const struct row_loaded *row)
 {
     struct snowflake_layout layout = {0};
+    struct worker_rules rules = {0};
     int err;
 
     if (row_is_setting(row, FSM_SETTING_WORKERS)) {
-        return load_rules(settings, row);
+        err = row_read(row->value, row->value_len, &worker_rules_format, &rules);
+        if (err != 0 || fsm->settings.has_rules) {
+            return err != 0 ? err : ERR_EXISTS;
+        }
+        set_rules(fsm, &rules);
+        return 0;
     }
     if (!row_is_setting(row, FSM_SETTING_LAYOUT)) {
         return ERR_NEWER; /* a setting of a later level */
     }
     err = row_read(row->value, row->value_len, &LAYOUT_ROW, &layout);
-    if (err != 0) {
-        return err;
+    if (err != 0 || fsm->settings.has_layout) {
+        return err != 0 ? err : ERR_EXISTS;
     }
-    if (settings->has_layout) {
-        return ERR_EXISTS;
-    }
-    set_layout(settings, &layout);
+    set_layout(fsm, &layout);
     return 0;
 }
 
 /* --- fsm_layouts --- */
 
-void fsm_layouts_init(struct fsm_layouts *layouts, struct journal *journal,
-                      struct fsm_listener *const *listener)
+const struct layout_row *fsm_layouts(const struct fsm *fsm, uint32_t *ret_count)
 {
-    memset(layouts, 0, sizeof *layouts);
-    layouts->journal = journal;
-    layouts->listener = listener;
+    *ret_count = fsm->layouts.count;
+    return fsm->layouts.rows;
 }
 
-static struct layout_row *layout_find(struct fsm_layouts *layouts, const char *name, size_t len)
+static struct layout_row *layout_find(struct fsm *fsm, const char *name, size_t len)
 {
-    for (uint32_t i = 0; i < layouts->count; i++) {
-        struct layout_row *row = &layouts->rows[i];
+    for (uint32_t i = 0; i < fsm->layouts.count; i++) {
+        struct layout_row *row = &fsm->layouts.rows[i];
 
         if (row->name_len == len && memcmp(row->name, name, len) == 0) {
             return row;
@@ -171,37 +156,24 @@ static struct layout_row *layout_find(struct fsm_layouts *layouts, const char *n
     return NULL;
 }
 
-static void layout_notify(const struct fsm_layouts *layouts, const struct layout_row *row)
+/* Make the row this; NULL: it is new. Calls the listener, but not while loading. */
+static void layout_put(struct fsm *fsm, struct layout_row *row, const struct layout_row *after)
 {
-    struct fsm_listener *listener = *layouts->listener;
+    struct fsm_listener *listener = fsm->listener;
 
-    if (listener != NULL && listener->named_layout_changed != NULL) {
-        listener->named_layout_changed(listener, row);
+    ASSERT(row != NULL || fsm->layouts.count < LIMIT_LAYOUTS);
+    journal_change(fsm_journal(fsm), FSM_TABLE_LAYOUTS, after->name, after->name_len,
+                   &layout_row_format, row, after);
+    *(row != NULL ? row : &fsm->layouts.rows[fsm->layouts.count++]) = *after;
+    if (listener != NULL && listener->named_layout_changed != NULL && !fsm_journal(fsm)->loading) {
+        listener->named_layout_changed(listener, after);
     }
 }
 
-static void layout_add(struct fsm_layouts *layouts, const struct layout_row *row)
+int fsm_layouts_put(struct fsm *fsm, const struct layout_row *row)
 {
-    ASSERT(layouts->count < LIMIT_LAYOUTS);
-    layouts->rows[layouts->count++] = *row;
-    journal_change(layouts->journal, FSM_TABLE_LAYOUTS, row->name, row->name_len,
-                   &layout_row_format, NULL, row);
-}
-
-static void layout_set_deleted(struct fsm_layouts *layouts, struct layout_row *row, bool deleted)
-{
-    const struct layout_row before = *row;
-
-    ASSERT(row->deleted != deleted);
-    row->deleted = deleted;
-    journal_change(layouts->journal, FSM_TABLE_LAYOUTS, row->name, row->name_len,
-                   &layout_row_format, &before, row);
-    layout_notify(layouts, row);
-}
-
-int fsm_layouts_put(struct fsm_layouts *layouts, const struct layout_row *row, uint64_t log_ms)
-{
-    struct layout_row *known = layout_find(layouts, row->name, row->name_len);
+    struct layout_row *known = layout_find(fsm, row->name, row->name_len);
+    uint64_t log_ms = fsm->settings.log_ms;
     struct layout_row made = *row;
     const char *why;
 
@@ -214,34 +186,36 @@ int fsm_layouts_put(struct fsm_layouts *layouts, const struct layout_row *row, u
             0) {
         return known != NULL && !known->deleted ? 0 : ERR_INVALID;
     }
-    if (known != NULL) {
-        if (known->deleted) {
-            layout_set_deleted(layouts, known, false);
-        }
+    if (known != NULL && !known->deleted) {
         return 0;
     }
-    if (layouts->count == LIMIT_LAYOUTS) {
+    if (known == NULL && fsm->layouts.count == LIMIT_LAYOUTS) {
         return ERR_OVERLOADED;
     }
+    if (known != NULL) {
+        made = *known;
+    }
     made.deleted = false;
-    made.created_ms = displayable_ms(row->created_ms);
-    layout_add(layouts, &made);
-    layout_notify(layouts, &made);
+    made.created_ms = displayable_ms(made.created_ms);
+    layout_put(fsm, known, &made);
     return 0;
 }
 
-int fsm_layouts_delete(struct fsm_layouts *layouts, const struct delete_command *deletion)
+int fsm_layouts_delete(struct fsm *fsm, const struct delete_command *deletion)
 {
-    struct layout_row *row = layout_find(layouts, deletion->name, deletion->name_len);
+    struct layout_row *row = layout_find(fsm, deletion->name, deletion->name_len);
+    struct layout_row after;
 
     if (row == NULL || row->deleted) {
         return ERR_NOT_FOUND;
     }
-    layout_set_deleted(layouts, row, true);
+    after = *row;
+    after.deleted = true;
+    layout_put(fsm, row, &after);
     return 0;
 }
 
-int fsm_layouts_load(struct fsm_layouts *layouts, const struct row_loaded *loaded)
+int fsm_layouts_load(struct fsm *fsm, const struct row_loaded *loaded)
 {
     struct layout_row row = {0};
     int err;
@@ -255,19 +229,12 @@ int fsm_layouts_load(struct fsm_layouts *layouts, const struct row_loaded *loade
     if (err != 0) {
         return err;
     }
-    if (layout_find(layouts, row.name, row.name_len) != NULL) {
+    if (layout_find(fsm, row.name, row.name_len) != NULL) {
         return ERR_EXISTS;
     }
-    if (layouts->count == LIMIT_LAYOUTS) {
+    if (fsm->layouts.count == LIMIT_LAYOUTS) {
         return ERR_CORRUPT;
     }
-    layout_add(layouts, &row);
+    layout_put(fsm, NULL, &row);
     return 0;
-}
-
-void fsm_layouts_notify(const struct fsm_layouts *layouts)
-{
-    for (uint32_t i = 0; i < layouts->count; i++) {
-        layout_notify(layouts, &layouts->rows[i]);
-    }
 }

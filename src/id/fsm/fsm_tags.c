@@ -1,7 +1,7 @@
 /*
- * fsm_tags.c - see fsm_tags.h.
+ * fsm_tags.c - see fsm_tables.h: owners and tags.
  */
-#include "src/id/fsm/fsm_tags.h"
+#include "src/id/fsm/fsm_tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +21,11 @@ static uint32_t owner_hash_of(const struct hash_link *link)
     return CONTAINER(link, const struct fsm_owner, link)->hash;
 }
 
-void fsm_owners_init(struct fsm_owners *owners)
-{
-    hash_table_init(&owners->table, owner_hash_of);
-    owners->bytes = 0;
-}
-
 void fsm_owners_clear(struct fsm_owners *owners)
 {
     ASSERT(owners->table.count == 0 && owners->bytes == 0);
     hash_table_free(&owners->table);
+    hash_table_init(&owners->table, owner_hash_of);
 }
 
 /* Clients are hashes already, but with a seed that is the same on all nodes. */
@@ -39,7 +34,8 @@ static uint32_t client_hash(const struct fsm_owners *owners, uint64_t client)
     return (uint32_t)hash_bytes(&client, sizeof client, owners->table.seed);
 }
 
-struct fsm_owner *fsm_owners_find(const struct fsm_owners *owners, uint64_t client)
+/* NULL: its total is 0, or client is 0. */
+static struct fsm_owner *owner_find(const struct fsm_owners *owners, uint64_t client)
 {
     struct hash_link *link =
         client != 0 ? hash_table_chain(&owners->table, client_hash(owners, client)) : NULL;
@@ -54,26 +50,29 @@ struct fsm_owner *fsm_owners_find(const struct fsm_owners *owners, uint64_t clie
     return NULL;
 }
 
-struct fsm_owner *fsm_owners_enter(struct fsm_owners *owners, uint64_t client, uint64_t amount)
+void fsm_owners_enter(struct fsm_owners *owners, uint64_t client, uint64_t amount)
 {
-    struct fsm_owner *owner = fsm_owners_find(owners, client);
+    struct fsm_owner *owner = owner_find(owners, client);
 
     ASSERT(amount > 0);
-    if (owner == NULL && client != 0) {
+    if (client == 0) {
+        return;
+    }
+    if (owner == NULL) {
         owner = MUST_HAVE(calloc(1, sizeof *owner));
         owner->client = client;
         owner->hash = client_hash(owners, client);
         hash_table_add(&owners->table, &owner->link);
         owners->bytes += OWNER_BYTES;
     }
-    if (owner != NULL) {
-        owner->held += amount;
-    }
-    return owner;
+    owner->held += amount;
 }
 
-void fsm_owners_leave(struct fsm_owners *owners, struct fsm_owner *owner, uint64_t amount)
+void fsm_owners_leave(struct fsm_owners *owners, uint64_t client, uint64_t amount)
 {
+    struct fsm_owner *owner = owner_find(owners, client);
+
+    ASSERT((owner != NULL) == (client != 0));
     if (owner == NULL) {
         return;
     }
@@ -88,7 +87,7 @@ void fsm_owners_leave(struct fsm_owners *owners, struct fsm_owner *owner, uint64
 
 uint64_t fsm_owners_held(const struct fsm_owners *owners, uint64_t client)
 {
-    const struct fsm_owner *owner = fsm_owners_find(owners, client);
+    const struct fsm_owner *owner = owner_find(owners, client);
 
     return owner != NULL ? owner->held : 0;
 }
@@ -107,16 +106,6 @@ static int row_order(const struct fsm_row *a, const struct fsm_row *b)
 
 /* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
 RB_GENERATE_INTERNAL(fsm_row_tree, fsm_row, link, row_order, __attribute__((unused)) static)
-
-void fsm_tags_init(struct fsm_tags *tags, struct journal *journal,
-                   struct fsm_listener *const *listener)
-{
-    *tags = (struct fsm_tags){.journal = journal,
-                              .listener = listener,
-                              .rows = RB_INITIALIZER(&tags->rows),
-                              .seed = prng_entropy()};
-    fsm_owners_init(&tags->owners);
-}
 
 static int row_compare(const char *name, size_t len, const struct fsm_row *row)
 {
@@ -372,49 +361,48 @@ static void tag_remember(struct fsm_tags *tags, const struct tag_row *tag)
         (struct fsm_tag_before){.known = true, .recalling = tag->recalling, .max_id = tag->max_id};
 }
 
-void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
+void fsm_tags_change_begin(struct fsm *fsm, struct fsm_row *row)
 {
     const struct tag_row tag = fsm_row_tag(row);
 
-    tag_remember(tags, &tag);
-    count_row(&tags->counts, &tag, false);
-    tag_journal(tags->journal, &tag);
-    journal_leave(tags->journal);
+    tag_remember(&fsm->tags, &tag);
+    count_row(&fsm->tags.counts, &tag, false);
+    tag_journal(fsm_journal(fsm), &tag);
+    journal_leave(fsm_journal(fsm));
 }
 
-static void tag_notify(struct fsm_tags *tags, const struct fsm_row *row)
+static void tag_notify(struct fsm *fsm, const struct tag_row *tag)
 {
-    struct fsm_listener *listener = *tags->listener;
-    const struct tag_row tag = fsm_row_tag(row);
+    struct fsm_listener *listener = fsm->listener;
 
-    if (listener != NULL && listener->tag_changed != NULL && !tags->journal->loading) {
-        listener->tag_changed(listener, &tag, &tags->before);
+    if (listener != NULL && listener->tag_changed != NULL && !fsm_journal(fsm)->loading) {
+        listener->tag_changed(listener, tag, &fsm->tags.before);
     }
-    tags->before = (struct fsm_tag_before){0};
+    fsm->tags.before = (struct fsm_tag_before){0};
 }
 
-void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
+void fsm_tags_change_end(struct fsm *fsm, struct fsm_row *row)
 {
     const struct tag_row tag = fsm_row_tag(row);
 
-    count_row(&tags->counts, &tag, true);
-    tag_journal(tags->journal, &tag);
-    journal_enter(tags->journal);
-    tag_notify(tags, row);
+    count_row(&fsm->tags.counts, &tag, true);
+    tag_journal(fsm_journal(fsm), &tag);
+    journal_enter(fsm_journal(fsm));
+    tag_notify(fsm, &tag);
 }
 
-void fsm_tags_move(struct fsm_tags *tags, struct fsm_row *row, uint64_t max_id, uint64_t wall_ms)
+void fsm_tags_move(struct fsm *fsm, struct fsm_row *row, uint64_t max_id, uint64_t wall_ms)
 {
-    fsm_tags_change_begin(tags, row);
+    fsm_tags_change_begin(fsm, row);
     row->max_id = max_id;
     row->updated_ms = later_of(row->updated_ms, wall_ms) & TIME_MASK;
-    fsm_tags_change_end(tags, row);
+    fsm_tags_change_end(fsm, row);
 }
 
-void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm_changes_sum *sum)
+void fsm_tags_ready(struct fsm *fsm, struct fsm_change *change, struct fsm_changes_sum *sum)
 {
     const struct tag_row *tag = &change->tag;
-    struct journal *journal = tags->journal;
+    struct journal *journal = fsm_journal(fsm);
 
     if (change->row != NULL) {
         const struct tag_row old = fsm_row_tag(change->row);
@@ -433,51 +421,85 @@ void fsm_tags_ready(struct fsm_tags *tags, struct fsm_change *change, struct fsm
                     journal->row.len - journal->key_len);
 }
 
-void fsm_tags_add(struct fsm_tags *tags, struct fsm_changes_sum *sum)
+struct fsm_row *fsm_tags_change(struct fsm *fsm, struct fsm_change *change)
 {
-    journal_move(tags->journal, &sum->rows, sum->digest);
-    tags->counts.bytes += sum->counts.bytes;
-    tags->counts.dead += sum->counts.dead;
-    tags->counts.dated += sum->counts.dated;
-    *sum = (struct fsm_changes_sum){.digest = 0};
-}
-
-struct fsm_row *fsm_tags_change(struct fsm_tags *tags, struct fsm_change *change)
-{
+    struct fsm_tags *tags = &fsm->tags;
     struct fsm_row *row = change->row;
+    struct tag_row tag;
 
     if (row == NULL) {
         row = fsm_tags_make(tags, change->tag.name, change->tag.name_len, change->before,
                             change->after);
         ASSERT(row != NULL);
     } else {
-        const struct tag_row old = fsm_row_tag(row);
-
-        tag_remember(tags, &old);
+        tag = fsm_row_tag(row);
+        tag_remember(tags, &tag);
         if (!change->keeps_share) {
-            fsm_tags_disown(tags, &old);
+            fsm_owners_leave(&tags->owners, tag.client, tag_share_bytes(&tag));
         }
     }
     if (!change->keeps_share) {
-        fsm_tags_own(tags, &change->tag);
+        fsm_owners_enter(&tags->owners, change->tag.client, tag_share_bytes(&change->tag));
     }
     row_become(row, &change->tag, change->rest);
     change->rest = NULL;
-    tag_notify(tags, row);
+    tag = fsm_row_tag(row);
+    tag_notify(fsm, &tag);
     return row;
 }
 
-void fsm_tags_clear(struct fsm_tags *tags)
+void fsm_tags_clear(struct fsm *fsm)
 {
+    struct fsm_tags *tags = &fsm->tags;
+
     for (struct fsm_row *row = fsm_tags_seek(tags, "", 0); row != NULL; row = fsm_tags_next(row)) {
         const struct tag_row tag = fsm_row_tag(row);
 
-        fsm_tags_disown(tags, &tag);
+        fsm_owners_leave(&tags->owners, tag.client, tag_share_bytes(&tag));
         free(row->rest);
     }
     arena_free(&tags->arena);
+    *tags = (struct fsm_tags){.seed = prng_entropy(), .owners = tags->owners};
     fsm_owners_clear(&tags->owners);
-    fsm_tags_init(tags, tags->journal, tags->listener);
+}
+
+/* --- reading --- */
+
+const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t name_len)
+{
+    const struct fsm_row *row = fsm_tags_find(&fsm->tags, name, name_len);
+
+    if (row == NULL) {
+        return NULL;
+    }
+    *fsm->shown = fsm_row_tag(row);
+    return fsm->shown;
+}
+
+size_t fsm_tag_count(const struct fsm *fsm)
+{
+    return fsm->tags.count;
+}
+
+bool fsm_has_dates(const struct fsm *fsm)
+{
+    return fsm->tags.counts.dated > 0;
+}
+
+void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks)
+{
+    struct fsm_tags_walk walk = {0};
+    struct tag_names names;
+    const char *name;
+    size_t name_len;
+
+    tag_names_begin(&names, command, len);
+    buf_reserve(marks, (size_t)names.left * TAG_MARK_BYTES);
+    while (tag_names_next(&names, &name, &name_len)) {
+        const struct fsm_row *row = fsm_tags_walk(&fsm->tags, &walk, name, name_len);
+
+        buf_put_u32(marks, row != NULL ? row->generation : 0);
+    }
 }
 
 void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struct buf *result)
@@ -520,11 +542,12 @@ void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struc
 
 /* --- loading --- */
 
-struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len)
+struct fsm_row *fsm_tags_expect(struct fsm *fsm, const char *name, size_t len)
 {
+    struct fsm_tags *tags = &fsm->tags;
     struct fsm_row *row = fsm_tags_seek(tags, name, len);
 
-    ASSERT(tags->journal->loading);
+    ASSERT(fsm_journal(fsm)->loading);
     if (row != NULL && row_compare(name, len, row) == 0) {
         return row;
     }
@@ -533,8 +556,9 @@ struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t 
     return row;
 }
 
-int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
+int fsm_tags_load(struct fsm *fsm, const struct row_loaded *loaded)
 {
+    struct fsm_tags *tags = &fsm->tags;
     const char *name = (const char *)loaded->key + 1;
     size_t name_len = loaded->key_len - 1;
     struct tag_row tag;
@@ -544,7 +568,7 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
     if (err != 0) {
         return err;
     }
-    row = fsm_tags_expect(tags, name, name_len);
+    row = fsm_tags_expect(fsm, name, name_len);
     if (row == NULL) {
         return ERR_CORRUPT; /* more rows than a node can have made */
     }
@@ -552,18 +576,9 @@ int fsm_tags_load(struct fsm_tags *tags, const struct row_loaded *loaded)
         return ERR_EXISTS;
     }
     fsm_row_set(row, &tag);
-    fsm_tags_own(tags, &tag);
+    fsm_owners_enter(&tags->owners, tag.client, tag_share_bytes(&tag));
     tags->hollow_count--;
     tags->recalling_count += tag.recalling && !tag.deleted;
-    fsm_tags_change_end(tags, row);
+    fsm_tags_change_end(fsm, row);
     return 0;
-}
-
-void fsm_tags_notify(struct fsm_tags *tags)
-{
-    struct fsm_row *row = *tags->listener != NULL ? fsm_tags_seek(tags, "", 0) : NULL;
-
-    for (; row != NULL; row = fsm_tags_next(row)) {
-        tag_notify(tags, row);
-    }
 }

@@ -36,14 +36,10 @@ static size_t list_place(const struct fsm_workers *workers, uint32_t id)
     return low;
 }
 
-const struct fsm_worker_row *fsm_workers_at(const struct fsm_workers *workers, size_t at)
+static const struct fsm_worker_row *list_find(const struct fsm *fsm, uint32_t id)
 {
-    return at < workers->count ? workers->list[at].row : NULL;
-}
-
-const struct fsm_worker_row *fsm_workers_find(const struct fsm_workers *workers, uint32_t id)
-{
-    const struct fsm_worker_row *row = fsm_workers_at(workers, list_place(workers, id));
+    size_t at = list_place(&fsm->workers, id);
+    const struct fsm_worker_row *row = at < fsm->workers.count ? fsm->workers.list[at].row : NULL;
 
     return row != NULL && row->id == id ? row : NULL;
 }
@@ -65,31 +61,11 @@ void fsm_worker_row_show(const struct fsm_worker_row *row, struct worker_row *re
     memcpy(ret_row->address, row->texts + row->name_len, row->address_len);
 }
 
-static struct fsm_worker_row *worker_row_new(const struct worker_row *from)
-{
-    size_t texts = (size_t)from->name_len + from->address_len;
-    struct fsm_worker_row *row = MUST_HAVE(malloc(sizeof *row + texts));
-
-    *row = (struct fsm_worker_row){.epoch = from->epoch,
-                                   .granted_from_ms = from->granted_from_ms,
-                                   .granted_until_ms = from->granted_until_ms,
-                                   .last_timestamp_ms = from->last_timestamp_ms,
-                                   .updated_ms = from->updated_ms,
-                                   .client = from->client,
-                                   .id = from->id,
-                                   .state = from->state,
-                                   .kind = from->kind,
-                                   .name_len = from->name_len,
-                                   .address_len = from->address_len};
-    memcpy(row->texts, from->name, from->name_len);
-    memcpy(row->texts + from->name_len, from->address, from->address_len);
-    return row;
-}
-
 /* Replace the row, or insert it. */
 static void list_set(struct fsm_workers *workers, const struct worker_row *row)
 {
     size_t at = list_place(workers, row->id);
+    size_t texts = (size_t)row->name_len + row->address_len;
     struct fsm_worker *worker;
 
     if (at == workers->count || workers->list[at].row->id != row->id) {
@@ -105,7 +81,20 @@ static void list_set(struct fsm_workers *workers, const struct worker_row *row)
     }
     worker = &workers->list[at];
     free(worker->row);
-    worker->row = worker_row_new(row);
+    worker->row = MUST_HAVE(malloc(sizeof *worker->row + texts));
+    *worker->row = (struct fsm_worker_row){.epoch = row->epoch,
+                                           .granted_from_ms = row->granted_from_ms,
+                                           .granted_until_ms = row->granted_until_ms,
+                                           .last_timestamp_ms = row->last_timestamp_ms,
+                                           .updated_ms = row->updated_ms,
+                                           .client = row->client,
+                                           .id = row->id,
+                                           .state = row->state,
+                                           .kind = row->kind,
+                                           .name_len = row->name_len,
+                                           .address_len = row->address_len};
+    memcpy(worker->row->texts, row->name, row->name_len);
+    memcpy(worker->row->texts + row->name_len, row->address, row->address_len);
     worker->until_ms = row->granted_until_ms & INT64_MAX;
     worker->client = row->client;
     worker->held = row->state == WORKER_HELD;
@@ -115,9 +104,9 @@ static void list_set(struct fsm_workers *workers, const struct worker_row *row)
 /* --- acquire --- */
 
 /* True if the time is further ahead of the log's than allowed. */
-static bool ahead(const struct fsm_workers *workers, uint64_t ms, uint64_t by_ms)
+static bool ahead(const struct fsm *fsm, uint64_t ms, uint64_t by_ms)
 {
-    return ms > workers->settings->log_ms + by_ms;
+    return ms > fsm->settings.log_ms + by_ms;
 }
 
 /* A row from a backup of an older leafd may have no owner: any client may use it. */
@@ -132,13 +121,13 @@ static bool window_fits(uint64_t window_ms)
 }
 
 /* The first worker id that the layout has no room for. */
-static uint32_t id_end(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+static uint32_t id_end(const struct fsm *fsm, const struct worker_acquire *acquire)
 {
-    return 1u << (acquire->bits != 0 ? acquire->bits : workers->settings->layout.worker_bits);
+    return 1u << (acquire->bits != 0 ? acquire->bits : fsm->settings.layout.worker_bits);
 }
 
 /* The checks that need no rows. */
-static int acquire_check(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+static int acquire_check(const struct fsm *fsm, const struct worker_acquire *acquire)
 {
     if ((acquire->kind != WORKER_NODE && acquire->kind != WORKER_CLIENT) ||
         !window_fits(acquire->window_ms) || acquire->name_len > LIMIT_WORKER_NAME_BYTES ||
@@ -147,28 +136,28 @@ static int acquire_check(const struct fsm_workers *workers, const struct worker_
         utf8_text_check(acquire->address, acquire->address_len, false) != 0) {
         return ERR_INVALID;
     }
-    if (!workers->settings->has_layout || workers->settings->log_ms == 0) {
+    if (!fsm->settings.has_layout || fsm->settings.log_ms == 0) {
         return ERR_EMPTY;
     }
-    if (acquire->worker_id != WORKER_ID_ANY && acquire->worker_id >= id_end(workers, acquire)) {
+    if (acquire->worker_id != WORKER_ID_ANY && acquire->worker_id >= id_end(fsm, acquire)) {
         return ERR_INVALID;
     }
-    if (ahead(workers, acquire->wall_ms, LIMIT_WORKER_AHEAD_MS) ||
-        ahead(workers, acquire->floor_ms, LIMIT_WINDOW_MAX_MS)) {
+    if (ahead(fsm, acquire->wall_ms, LIMIT_WORKER_AHEAD_MS) ||
+        ahead(fsm, acquire->floor_ms, LIMIT_WINDOW_MAX_MS)) {
         return ERR_CLOCK_SKEW;
     }
     return 0;
 }
 
 /* Its window is over, whether it was released or not. */
-static bool is_free(const struct fsm_workers *workers, const struct fsm_worker_row *row)
+static bool is_free(const struct fsm *fsm, const struct fsm_worker_row *row)
 {
-    return row->granted_until_ms < workers->settings->log_ms;
+    return row->granted_until_ms < fsm->settings.log_ms;
 }
 
-static bool window_is_over(const struct fsm_workers *workers, const struct fsm_worker *worker)
+static bool window_is_over(const struct fsm *fsm, const struct fsm_worker *worker)
 {
-    return worker->until_ms < workers->settings->log_ms;
+    return worker->until_ms < fsm->settings.log_ms;
 }
 
 static bool is_named(const struct fsm_worker_row *row, const struct worker_acquire *acquire)
@@ -177,90 +166,80 @@ static bool is_named(const struct fsm_worker_row *row, const struct worker_acqui
 }
 
 /* A later window would begin further ahead of the clock with each acquire. */
-static bool has_begun(const struct fsm_workers *workers, const struct fsm_worker_row *row)
+static bool has_begun(const struct fsm *fsm, const struct fsm_worker_row *row)
 {
-    return row->granted_from_ms <= workers->settings->log_ms;
-}
-
-/* May a client take a named worker id whose window is not over: by its own name, or by force? */
-static bool may_take_over(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          const struct fsm_worker_row *row)
-{
-    return acquire->kind == WORKER_CLIENT && row->kind == WORKER_CLIENT &&
-           has_begun(workers, row) &&
-           (acquire->force ||
-            (is_named(row, acquire) && !is_anothers(row, acquire->client, false)));
+    return row->granted_from_ms <= fsm->settings.log_ms;
 }
 
 /* The pool that the acquire takes from; NULL: from ids in no pool. */
-static const struct worker_pool *pool_of(const struct fsm_workers *workers,
+static const struct worker_pool *pool_of(const struct fsm *fsm,
                                          const struct worker_acquire *acquire)
 {
-    return worker_pool_of(&workers->settings->pools, acquire->zone, acquire->zone_len);
+    return worker_pool_of(&fsm->settings.pools, acquire->zone, acquire->zone_len);
 }
 
 /* May the acquire take the worker id, if it is free? */
-static bool is_offered(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                       uint32_t id)
+static bool is_offered(const struct fsm *fsm, const struct worker_acquire *acquire, uint32_t id)
 {
-    return worker_pool_with(&workers->settings->pools, id) == pool_of(workers, acquire);
+    return worker_pool_with(&fsm->settings.pools, id) == pool_of(fsm, acquire);
 }
 
 /* 0 with the worker id to grant, ERR_CONFLICT with its holder, or ERR_NOT_OWNER: it is in another
  * zone's pool. */
-static int choose_given(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+static int choose_given(const struct fsm *fsm, const struct worker_acquire *acquire,
                         const struct fsm_worker_row *own, uint32_t *ret_id)
 {
     uint32_t id = acquire->worker_id;
-    const struct fsm_worker_row *row = fsm_workers_find(workers, id);
+    const struct fsm_worker_row *row = list_find(fsm, id);
 
     *ret_id = id;
     if (own != NULL && own->id == id) {
         return 0;
     }
-    if (own != NULL && !is_free(workers, own)) {
+    if (own != NULL && !is_free(fsm, own)) {
         *ret_id = own->id;
         return ERR_CONFLICT;
     }
-    if (row != NULL && !is_free(workers, row)) {
-        return may_take_over(workers, acquire, row) ? 0 : ERR_CONFLICT;
+    if (row != NULL && !is_free(fsm, row)) { /* a client may take it by its own name, or by force */
+        bool may_take_over =
+            acquire->kind == WORKER_CLIENT && row->kind == WORKER_CLIENT && has_begun(fsm, row) &&
+            (acquire->force ||
+             (is_named(row, acquire) && !is_anothers(row, acquire->client, false)));
+
+        return may_take_over ? 0 : ERR_CONFLICT;
     }
-    return is_offered(workers, acquire, id) ? 0 : ERR_NOT_OWNER;
+    return is_offered(fsm, acquire, id) ? 0 : ERR_NOT_OWNER;
 }
 
-/* The choice if no id is free: the released row whose window ends first. */
-struct choice {
-    const struct fsm_worker_row *best;
-};
-
-/* The lowest free id in [from, end); if there is none, update the choice. */
-static bool choose_from(const struct fsm_workers *workers, uint32_t from, uint32_t end,
-                        struct choice *choice, uint32_t *ret_id)
+/* The lowest free id in [from, end). If there is none, *best is the choice: the released row whose
+ * window ends first. */
+static bool choose_from(const struct fsm *fsm, uint32_t from, uint32_t end,
+                        const struct fsm_worker_row **best, uint32_t *ret_id)
 {
-    size_t at = list_place(workers, from);
+    size_t at = list_place(&fsm->workers, from);
 
     for (uint32_t id = from; id < end; id++, at++) {
-        const struct fsm_worker *worker = at < workers->count ? &workers->list[at] : NULL;
+        const struct fsm_worker *worker = at < fsm->workers.count ? &fsm->workers.list[at] : NULL;
         const struct fsm_worker_row *row;
 
-        if (worker == NULL || worker->row->id != id || window_is_over(workers, worker)) {
+        if (worker == NULL || worker->row->id != id || window_is_over(fsm, worker)) {
             *ret_id = id;
             return true;
         }
         row = worker->row;
-        if (row->state == WORKER_RELEASED && has_begun(workers, row) &&
-            (choice->best == NULL || row->granted_until_ms < choice->best->granted_until_ms)) {
-            choice->best = row;
+        if (row->state == WORKER_RELEASED && has_begun(fsm, row) &&
+            (*best == NULL || row->granted_until_ms < (*best)->granted_until_ms)) {
+            *best = row;
         }
     }
     return false;
 }
 
 /* The same, without ids in a pool. */
-static bool choose_beside(const struct fsm_workers *workers, uint32_t from, uint32_t end,
-                          struct choice *choice, uint32_t *ret_id)
+static bool choose_beside(const struct fsm *fsm, uint32_t from, uint32_t end,
+                          const struct fsm_worker_row **best, uint32_t *ret_id)
 {
-    const struct worker_pools *pools = &workers->settings->pools;
+    const struct worker_pools *pools = &fsm->settings.pools;
 
     while (from < end) {
         const struct worker_pool *pool = worker_pool_with(pools, from);
@@ -275,7 +254,7 @@ static bool choose_beside(const struct fsm_workers *workers, uint32_t from, uint
 
             to = first > from && first < to ? first : to;
         }
-        if (choose_from(workers, from, to, choice, ret_id)) {
+        if (choose_from(fsm, from, to, best, ret_id)) {
             return true;
         }
         from = to;
@@ -284,40 +263,39 @@ static bool choose_beside(const struct fsm_workers *workers, uint32_t from, uint
 }
 
 /* 0 with the worker id to grant, or ERR_NO_WORKER_ID. */
-static int choose_any(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+static int choose_any(const struct fsm *fsm, const struct worker_acquire *acquire,
                       const struct fsm_worker_row *own, uint32_t *ret_id)
 {
-    const struct worker_pool *pool = pool_of(workers, acquire);
-    uint32_t end = id_end(workers, acquire);
-    uint32_t own_end = 1u << workers->settings->layout.worker_bits;
+    const struct worker_pool *pool = pool_of(fsm, acquire);
+    uint32_t end = id_end(fsm, acquire);
+    uint32_t own_end = 1u << fsm->settings.layout.worker_bits;
     uint32_t from = end > own_end ? own_end : 0;
     uint32_t pool_end = pool == NULL ? 0 : pool->last < end ? pool->last + 1u : end;
-    struct choice choice = {NULL};
+    const struct fsm_worker_row *best = NULL;
     bool found;
 
-    if (own != NULL && own->id < end &&
-        (!is_free(workers, own) || is_offered(workers, acquire, own->id))) {
+    if (own != NULL && own->id < end && (!is_free(fsm, own) || is_offered(fsm, acquire, own->id))) {
         *ret_id = own->id;
         return 0;
     }
-    found = pool != NULL ? choose_from(workers, pool->first, pool_end, &choice, ret_id)
-                         : choose_beside(workers, from, end, &choice, ret_id) ||
-                               choose_beside(workers, 0, from, &choice, ret_id);
-    if (!found && choice.best != NULL) {
-        *ret_id = choice.best->id;
+    found = pool != NULL ? choose_from(fsm, pool->first, pool_end, &best, ret_id)
+                         : choose_beside(fsm, from, end, &best, ret_id) ||
+                               choose_beside(fsm, 0, from, &best, ret_id);
+    if (!found && best != NULL) {
+        *ret_id = best->id;
     }
-    return found || choice.best != NULL ? 0 : ERR_NO_WORKER_ID;
+    return found || best != NULL ? 0 : ERR_NO_WORKER_ID;
 }
 
 /* Make the row the name's, with a window above all earlier ones of the id; row is the old row, or
  * zeros except for its id. */
-static int acquire_window(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+static int acquire_window(const struct fsm *fsm, const struct worker_acquire *acquire,
                           struct worker_row *row)
 {
     uint64_t from_ms = later_of(row->granted_until_ms, acquire->floor_ms);
     uint64_t until_ms = later_of(acquire->wall_ms, from_ms) + acquire->window_ms;
 
-    if (ahead(workers, until_ms, LIMIT_WORKER_AHEAD_MS + LIMIT_WINDOW_MAX_MS)) {
+    if (ahead(fsm, until_ms, LIMIT_WORKER_AHEAD_MS + LIMIT_WINDOW_MAX_MS)) {
         return ERR_CLOCK_SKEW;
     }
     ASSERT(from_ms >= row->granted_until_ms && until_ms > from_ms);
@@ -327,7 +305,7 @@ static int acquire_window(const struct fsm_workers *workers, const struct worker
     row->epoch++;
     row->granted_from_ms = from_ms;
     row->granted_until_ms = until_ms;
-    row->updated_ms = workers->settings->log_ms;
+    row->updated_ms = fsm->settings.log_ms;
     memset(row->name, 0, sizeof row->name);
     memset(row->address, 0, sizeof row->address);
     ASSERT(acquire->name_len <= sizeof row->name && acquire->address_len <= sizeof row->address);
@@ -340,26 +318,20 @@ static int acquire_window(const struct fsm_workers *workers, const struct worker
     return 0;
 }
 
-/* Does the row count for the name? Rows of nodes and clients are separate, except that no client
- * may take a name that a node has or had. A client's rows count only when free. */
-static bool counts_for_name(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                            const struct fsm_worker_row *row)
-{
-    return row->kind == WORKER_NODE || (acquire->kind == WORKER_CLIENT && is_free(workers, row));
-}
-
-/* The row of the name: the one it holds, else the one changed last; NULL: none. */
-static const struct fsm_worker_row *find_name(const struct fsm_workers *workers,
+/* The row of the name: the one it holds, else the one changed last; NULL: none. Rows of nodes and
+ * clients are separate, except that no client may take a name that a node has or had. A client's
+ * rows count only when free. */
+static const struct fsm_worker_row *find_name(const struct fsm *fsm,
                                               const struct worker_acquire *acquire)
 {
     const struct fsm_worker_row *best = NULL;
-    uint64_t name = hash_bytes(acquire->name, acquire->name_len, workers->seed);
+    uint64_t name = hash_bytes(acquire->name, acquire->name_len, fsm->workers.seed);
 
-    for (size_t at = 0; at < workers->count; at++) {
-        const struct fsm_worker_row *row = workers->list[at].row;
+    for (size_t at = 0; at < fsm->workers.count; at++) {
+        const struct fsm_worker_row *row = fsm->workers.list[at].row;
 
-        if (workers->list[at].name != name || !is_named(row, acquire) ||
-            !counts_for_name(workers, acquire, row)) {
+        if (fsm->workers.list[at].name != name || !is_named(row, acquire) ||
+            (row->kind != WORKER_NODE && (acquire->kind != WORKER_CLIENT || !is_free(fsm, row)))) {
             continue;
         }
         if (row->state == WORKER_HELD) {
@@ -372,30 +344,23 @@ static const struct fsm_worker_row *find_name(const struct fsm_workers *workers,
     return best;
 }
 
-/* Put the row's key and value into the journal. */
-static void worker_journal(struct fsm_workers *workers, const struct worker_row *row)
+/* Put the row's key and value into the journal, which is returned. */
+static struct journal *worker_journal(const struct fsm *fsm, const struct worker_row *row)
 {
-    struct journal *journal = workers->journal;
+    struct journal *journal = fsm_journal(fsm);
 
     journal_key(journal, FSM_TABLE_WORKERS);
     worker_key_put(&journal->row, row->id);
     journal_value(journal);
     worker_row_put(&journal->row, row);
-}
-
-static void worker_notify(const struct fsm_workers *workers, const struct worker_row *row)
-{
-    struct fsm_listener *listener = *workers->listener;
-
-    if (listener != NULL && listener->worker_changed != NULL && !workers->journal->loading) {
-        listener->worker_changed(listener, row);
-    }
+    return journal;
 }
 
 /* Insert or replace, and update digest, changes (NULL while loading) and listener. */
-static void worker_put(struct fsm_workers *workers, const struct worker_row *row)
+static void worker_put(struct fsm *fsm, const struct worker_row *row)
 {
-    const struct fsm_worker_row *old = fsm_workers_find(workers, row->id);
+    const struct fsm_worker_row *old = list_find(fsm, row->id);
+    struct fsm_listener *listener = fsm->listener;
     struct worker_row before;
 
     ASSERT(row->id < LIMIT_WORKER_IDS && row->granted_from_ms <= row->granted_until_ms);
@@ -404,35 +369,24 @@ static void worker_put(struct fsm_workers *workers, const struct worker_row *row
            row->granted_from_ms >= old->granted_until_ms); /* windows are disjoint */
     if (old != NULL) {
         fsm_worker_row_show(old, &before);
-        worker_journal(workers, &before);
-        journal_leave(workers->journal);
+        journal_leave(worker_journal(fsm, &before));
     }
-    list_set(workers, row); /* which frees the old one */
-    worker_journal(workers, row);
-    journal_enter(workers->journal);
-    worker_notify(workers, row);
+    list_set(&fsm->workers, row); /* which frees the old one */
+    journal_enter(worker_journal(fsm, row));
+    if (listener != NULL && listener->worker_changed != NULL && !fsm_journal(fsm)->loading) {
+        listener->worker_changed(listener, row);
+    }
 }
 
 /* Release the row: no epoch can renew it, and it counts for no client. */
-static void worker_row_release(const struct fsm_workers *workers, struct worker_row *row)
+static void worker_row_release(const struct fsm *fsm, struct worker_row *row)
 {
     row->state = WORKER_RELEASED;
     row->client = 0;
-    row->updated_ms = workers->settings->log_ms;
+    row->updated_ms = fsm->settings.log_ms;
 }
 
 /* --- shares --- */
-
-/* The end of the worker ids of which a client has a share, where the acquire gets this one. Those
- * beyond it, of a wider layout, do not count: they are not taken from others of this one. An id of
- * the cluster's own layout is of that share, also for an acquire that names a wider one. */
-static uint32_t share_end(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          uint32_t id)
-{
-    uint32_t own_end = 1u << workers->settings->layout.worker_bits;
-
-    return id < own_end ? own_end : id_end(workers, acquire);
-}
 
 /* The number of worker ids below end that the client may hold. */
 static unsigned share_of(const struct worker_acquire *acquire, uint32_t end)
@@ -458,27 +412,27 @@ struct holding {
     const struct fsm_worker_row *first; /* of these, the one that ended first; NULL: none */
 };
 
-static bool counts_for(const struct fsm_workers *workers, const struct fsm_worker *worker,
+static bool counts_for(const struct fsm *fsm, const struct fsm_worker *worker,
                        const struct worker_acquire *acquire, uint32_t end, uint32_t but)
 {
     return is_same_client(worker->client, acquire->client) && worker->row->id != but &&
            worker->row->id < end &&
-           (worker->row->state == WORKER_HELD || !window_is_over(workers, worker));
+           (worker->row->state == WORKER_HELD || !window_is_over(fsm, worker));
 }
 
-static struct holding holding_of(const struct fsm_workers *workers,
-                                 const struct worker_acquire *acquire, uint32_t end, uint32_t but)
+static struct holding holding_of(const struct fsm *fsm, const struct worker_acquire *acquire,
+                                 uint32_t end, uint32_t but)
 {
     struct holding holding = {0};
 
-    for (size_t at = 0; at < workers->count; at++) {
-        const struct fsm_worker_row *row = workers->list[at].row;
+    for (size_t at = 0; at < fsm->workers.count; at++) {
+        const struct fsm_worker_row *row = fsm->workers.list[at].row;
 
-        if (!counts_for(workers, &workers->list[at], acquire, end, but)) {
+        if (!counts_for(fsm, &fsm->workers.list[at], acquire, end, but)) {
             continue;
         }
         holding.count++;
-        if (is_free(workers, row)) {
+        if (is_free(fsm, row)) {
             holding.over++;
             if (holding.first == NULL || row->granted_until_ms < holding.first->granted_until_ms) {
                 holding.first = row;
@@ -488,13 +442,13 @@ static struct holding holding_of(const struct fsm_workers *workers,
     return holding;
 }
 
-static void worker_leave(struct fsm_workers *workers, const struct fsm_worker_row *held)
+static void worker_leave(struct fsm *fsm, const struct fsm_worker_row *held)
 {
     struct worker_row row;
 
     fsm_worker_row_show(held, &row);
-    worker_row_release(workers, &row);
-    worker_put(workers, &row);
+    worker_row_release(fsm, &row);
+    worker_put(fsm, &row);
 }
 
 static int ends_order(const void *a, const void *b)
@@ -509,34 +463,38 @@ static int ends_order(const void *a, const void *b)
 
 /* Release `excess` ids of the client whose windows are over, those that ended first. In one pass:
  * after a lowered share there may be tens of thousands. */
-static void share_cut(struct fsm_workers *workers, const struct worker_acquire *acquire,
-                      uint32_t end, uint32_t but, unsigned excess)
+static void share_cut(struct fsm *fsm, const struct worker_acquire *acquire, uint32_t end,
+                      uint32_t but, unsigned excess)
 {
-    struct fsm_worker *over = MUST_HAVE(malloc(workers->count * sizeof *over));
+    struct fsm_worker *over = MUST_HAVE(malloc(fsm->workers.count * sizeof *over));
     size_t count = 0;
 
-    for (size_t at = 0; at < workers->count; at++) {
-        if (counts_for(workers, &workers->list[at], acquire, end, but) &&
-            window_is_over(workers, &workers->list[at])) {
-            over[count++] = workers->list[at];
+    for (size_t at = 0; at < fsm->workers.count; at++) {
+        if (counts_for(fsm, &fsm->workers.list[at], acquire, end, but) &&
+            window_is_over(fsm, &fsm->workers.list[at])) {
+            over[count++] = fsm->workers.list[at];
         }
     }
     ASSERT(count >= excess);
     qsort(over, count, sizeof *over, ends_order);
     for (unsigned i = 0; i < excess; i++) {
-        worker_leave(workers, over[i].row);
+        worker_leave(fsm, over[i].row);
     }
     free(over);
 }
 
 /* Make room for one more worker id of the client, this one; or ERR_SHARE, and nothing is changed.
  * leaves: the id that its name leaves for it, or WORKER_ID_ANY. */
-static int share_room(struct fsm_workers *workers, const struct worker_acquire *acquire,
-                      uint32_t id, uint32_t leaves, struct worker_result *result)
+static int share_room(struct fsm *fsm, const struct worker_acquire *acquire, uint32_t id,
+                      uint32_t leaves, struct worker_result *result)
 {
-    uint32_t end = share_end(workers, acquire, id);
+    uint32_t own_end = 1u << fsm->settings.layout.worker_bits;
+    /* The end of the worker ids of which a client has a share. Those beyond it, of a wider layout,
+     * do not count: they are not taken from others of this one. An id of the cluster's own layout
+     * is of that share, also for an acquire that names a wider one. */
+    uint32_t end = id < own_end ? own_end : id_end(fsm, acquire);
     unsigned most = share_of(acquire, end);
-    struct holding holding = holding_of(workers, acquire, end, leaves);
+    struct holding holding = holding_of(fsm, acquire, end, leaves);
 
     if (holding.count - holding.over >= most) {
         result->held = (uint16_t)(holding.count < UINT16_MAX ? holding.count : UINT16_MAX);
@@ -544,9 +502,9 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
         return ERR_SHARE;
     }
     if (holding.count == most) {
-        worker_leave(workers, holding.first);
+        worker_leave(fsm, holding.first);
     } else if (holding.count > most) {
-        share_cut(workers, acquire, end, leaves, holding.count - most + 1);
+        share_cut(fsm, acquire, end, leaves, holding.count - most + 1);
     }
     return 0;
 }
@@ -554,14 +512,14 @@ static int share_room(struct fsm_workers *workers, const struct worker_acquire *
 /* --- a full table --- */
 
 /* The row that a new one takes the place of (worker.h). NULL: none can be forgotten. */
-static const struct fsm_worker_row *spare_row(const struct fsm_workers *workers)
+static const struct fsm_worker_row *spare_row(const struct fsm *fsm)
 {
     const struct fsm_worker *best = NULL;
 
-    for (size_t at = 0; at < workers->count; at++) {
-        const struct fsm_worker *worker = &workers->list[at];
+    for (size_t at = 0; at < fsm->workers.count; at++) {
+        const struct fsm_worker *worker = &fsm->workers.list[at];
 
-        if (window_is_over(workers, worker) && worker->row->kind == WORKER_CLIENT &&
+        if (window_is_over(fsm, worker) && worker->row->kind == WORKER_CLIENT &&
             (best == NULL || worker->held < best->held ||
              (worker->held == best->held && worker->until_ms < best->until_ms))) {
             best = worker;
@@ -571,20 +529,19 @@ static const struct fsm_worker_row *spare_row(const struct fsm_workers *workers)
 }
 
 /* Nothing may begin below what the row had: the rules are raised before it goes. */
-static void worker_forget(struct fsm_workers *workers, const struct fsm_worker_row *row)
+static void worker_forget(struct fsm *fsm, const struct fsm_worker_row *row)
 {
-    size_t at = list_place(workers, row->id);
+    size_t at = list_place(&fsm->workers, row->id);
     struct worker_row gone;
 
-    ASSERT(workers->list[at].row == row && is_free(workers, row) && row->kind == WORKER_CLIENT);
-    fsm_settings_raise(workers->settings, row->epoch, row->granted_until_ms);
+    ASSERT(fsm->workers.list[at].row == row && is_free(fsm, row) && row->kind == WORKER_CLIENT);
+    fsm_settings_raise(fsm, row->epoch, row->granted_until_ms);
     fsm_worker_row_show(row, &gone);
-    worker_journal(workers, &gone);
-    journal_delete(workers->journal);
-    free(workers->list[at].row);
-    workers->count--;
-    memmove(&workers->list[at], &workers->list[at + 1],
-            (workers->count - at) * sizeof *workers->list);
+    journal_delete(worker_journal(fsm, &gone));
+    free(fsm->workers.list[at].row);
+    fsm->workers.count--;
+    memmove(&fsm->workers.list[at], &fsm->workers.list[at + 1],
+            (fsm->workers.count - at) * sizeof *fsm->workers.list);
 }
 
 /* Set a status, and the row that it is about, if any. */
@@ -595,17 +552,17 @@ static int show(struct worker_result *result, const struct fsm_worker_row *row, 
     return status;
 }
 
-static int apply_acquire(struct fsm_workers *workers, const struct worker_acquire *acquire,
+static int apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
                          struct worker_result *result)
 {
-    const struct fsm_worker_row *own = find_name(workers, acquire);
+    const struct fsm_worker_row *own = find_name(fsm, acquire);
     const struct fsm_worker_row *old;
     const struct fsm_worker_row *spare;
     uint32_t forgotten = WORKER_ID_ANY;
     struct worker_row row = {0};
     bool is_given = acquire->worker_id != WORKER_ID_ANY;
     bool counts_already;
-    int err = acquire_check(workers, acquire);
+    int err = acquire_check(fsm, acquire);
 
     if (err != 0) {
         return err;
@@ -616,21 +573,21 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     if (acquire->kind == WORKER_CLIENT && is_given) {
         own = NULL; /* then its name has this id as well */
     }
-    err = is_given ? choose_given(workers, acquire, own, &row.id)
-                   : choose_any(workers, acquire, own, &row.id);
+    err = is_given ? choose_given(fsm, acquire, own, &row.id)
+                   : choose_any(fsm, acquire, own, &row.id);
     if (err == ERR_NO_WORKER_ID) {
         return err;
     }
     if (err == ERR_NOT_OWNER) { /* without a row */
         return ERR_CONFLICT;
     }
-    old = fsm_workers_find(workers, row.id);
+    old = list_find(fsm, row.id);
     if (err != 0) {
         ASSERT(err == ERR_CONFLICT && old != NULL);
         return show(result, old, err);
     }
-    if (acquire->kind == WORKER_CLIENT && old == NULL && workers->count >= LIMIT_WORKER_ROWS) {
-        spare = spare_row(workers);
+    if (acquire->kind == WORKER_CLIENT && old == NULL && fsm->workers.count >= LIMIT_WORKER_ROWS) {
+        spare = spare_row(fsm);
         if (spare == NULL) {
             return ERR_NO_WORKER_ID;
         }
@@ -639,36 +596,36 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     if (old != NULL) {
         fsm_worker_row_show(old, &row);
     } else {
-        row.epoch = workers->settings->rules.epoch;
-        row.granted_until_ms = workers->settings->rules.until_ms;
+        row.epoch = fsm->settings.rules.epoch;
+        row.granted_until_ms = fsm->settings.rules.until_ms;
     }
     counts_already =
         old != NULL && old->state == WORKER_HELD && is_same_client(old->client, acquire->client);
-    err = acquire_window(workers, acquire, &row);
+    err = acquire_window(fsm, acquire, &row);
     if (err != 0 && old != NULL && old->granted_until_ms > acquire->floor_ms) {
         return is_given ? show(result, old, ERR_CONFLICT)
                         : ERR_NO_WORKER_ID; /* not a clock error */
     }
     if (err == 0 && acquire->client != 0 && !counts_already) {
-        err = share_room(workers, acquire, row.id, own != NULL ? own->id : WORKER_ID_ANY, result);
+        err = share_room(fsm, acquire, row.id, own != NULL ? own->id : WORKER_ID_ANY, result);
     }
     if (err != 0) {
         return err;
     }
     if (own != NULL && own->id != row.id && own->state == WORKER_HELD) {
-        worker_leave(workers, own);
+        worker_leave(fsm, own);
     }
     if (forgotten != WORKER_ID_ANY) {
-        worker_forget(workers, fsm_workers_find(workers, forgotten));
+        worker_forget(fsm, list_find(fsm, forgotten));
     }
-    worker_put(workers, &row);
-    return show(result, fsm_workers_find(workers, row.id), 0);
+    worker_put(fsm, &row);
+    return show(result, list_find(fsm, row.id), 0);
 }
 
-static int apply_renew(struct fsm_workers *workers, const struct worker_renew *renew,
+static int apply_renew(struct fsm *fsm, const struct worker_renew *renew,
                        struct worker_result *result)
 {
-    const struct fsm_worker_row *old = fsm_workers_find(workers, renew->worker_id);
+    const struct fsm_worker_row *old = list_find(fsm, renew->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
@@ -690,24 +647,24 @@ static int apply_renew(struct fsm_workers *workers, const struct worker_renew *r
     if (renew->expected_until_ms != 0 && renew->expected_until_ms != old->granted_until_ms) {
         return ERR_CONFLICT;
     }
-    if (ahead(workers, renew->wall_ms, LIMIT_WORKER_AHEAD_MS)) {
+    if (ahead(fsm, renew->wall_ms, LIMIT_WORKER_AHEAD_MS)) {
         return ERR_CLOCK_SKEW;
     }
     row = result->row;
     row.granted_until_ms = later_of(old->granted_until_ms, renew->wall_ms + renew->window_ms);
     row.last_timestamp_ms = later_of(old->last_timestamp_ms, renew->last_timestamp_ms);
-    row.updated_ms = workers->settings->log_ms;
+    row.updated_ms = fsm->settings.log_ms;
     if (row.last_timestamp_ms > row.granted_until_ms) {
         return ERR_INVALID; /* such a time was never granted */
     }
-    worker_put(workers, &row);
-    return show(result, fsm_workers_find(workers, row.id), 0);
+    worker_put(fsm, &row);
+    return show(result, list_find(fsm, row.id), 0);
 }
 
-static int apply_release(struct fsm_workers *workers, const struct worker_release *release,
+static int apply_release(struct fsm *fsm, const struct worker_release *release,
                          struct worker_result *result)
 {
-    const struct fsm_worker_row *old = fsm_workers_find(workers, release->worker_id);
+    const struct fsm_worker_row *old = list_find(fsm, release->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
@@ -727,7 +684,7 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
         return ERR_NOT_OWNER;
     }
     row = result->row;
-    worker_row_release(workers, &row);
+    worker_row_release(fsm, &row);
     row.client = old->client; /* no other gets it before its window is over */
     if (release->last_timestamp_ms != 0) {
         uint64_t used_ms = later_of(old->last_timestamp_ms, release->last_timestamp_ms);
@@ -738,27 +695,44 @@ static int apply_release(struct fsm_workers *workers, const struct worker_releas
         }
         row.last_timestamp_ms = used_ms < row.granted_until_ms ? used_ms : row.granted_until_ms;
     }
-    worker_put(workers, &row);
-    return show(result, fsm_workers_find(workers, row.id), 0);
+    worker_put(fsm, &row);
+    return show(result, list_find(fsm, row.id), 0);
 }
 
-void fsm_workers_apply(struct fsm_workers *workers, const struct command *command,
-                       struct buf *result)
+/* --- reading --- */
+
+const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at)
+{
+    if (at >= fsm->workers.count) {
+        return NULL;
+    }
+    fsm_worker_row_show(fsm->workers.list[at].row, fsm->shown_worker);
+    return fsm->shown_worker;
+}
+
+const struct worker_row *fsm_worker(const struct fsm *fsm, uint32_t worker_id)
+{
+    size_t at = list_place(&fsm->workers, worker_id);
+
+    return list_find(fsm, worker_id) != NULL ? fsm_worker_at(fsm, at) : NULL;
+}
+
+void fsm_workers_apply(struct fsm *fsm, const struct command *command, struct buf *result)
 {
     struct worker_result answer = {0};
 
     switch (command->type) {
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_ACQUIRE_OF:
-        answer.status = apply_acquire(workers, &command->acquire, &answer);
+        answer.status = apply_acquire(fsm, &command->acquire, &answer);
         break;
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RENEW_OF:
-        answer.status = apply_renew(workers, &command->renew, &answer);
+        answer.status = apply_renew(fsm, &command->renew, &answer);
         break;
     case COMMAND_WORKER_RELEASE:
     case COMMAND_WORKER_RELEASE_OF:
-        answer.status = apply_release(workers, &command->release, &answer);
+        answer.status = apply_release(fsm, &command->release, &answer);
         break;
     default:
         UNREACHABLE("not a command on worker ids");
@@ -766,17 +740,16 @@ void fsm_workers_apply(struct fsm_workers *workers, const struct command *comman
     worker_result_encode(&answer, result);
 }
 
-void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
-                      struct buf *result)
+void fsm_workers_list(const struct fsm *fsm, const struct query *query, struct buf *result)
 {
     struct worker_row *rows = MUST_HAVE(malloc(((size_t)query->limit + 1) * sizeof *rows));
     size_t count = 0;
 
-    for (size_t at = list_place(workers, query->first); at < workers->count && count < query->limit;
-         at++) {
-        fsm_worker_row_show(workers->list[at].row, &rows[count++]);
+    for (size_t at = list_place(&fsm->workers, query->first);
+         at < fsm->workers.count && count < query->limit; at++) {
+        fsm_worker_row_show(fsm->workers.list[at].row, &rows[count++]);
     }
-    worker_rows_encode(rows, count, workers->settings->log_ms, result);
+    worker_rows_encode(rows, count, fsm->settings.log_ms, result);
     free(rows);
 }
 
@@ -786,45 +759,37 @@ struct name_seen {
     bool twice;
 };
 
-/* True if it is the second of its hash. places: a power of two, above that of hashes. */
-static bool is_second(struct name_seen *seen, size_t places, uint64_t hash)
-{
-    size_t at;
-    bool second;
-
-    hash += hash == 0;
-    at = hash & (places - 1);
-    while (seen[at].hash != 0 && seen[at].hash != hash) {
-        at = (at + 1) & (places - 1);
-    }
-    second = seen[at].hash == hash && !seen[at].twice;
-    seen[at].twice = seen[at].hash == hash;
-    seen[at].hash = hash;
-    return second;
-}
-
-void fsm_workers_count(const struct fsm_workers *workers, uint64_t *ret_held, uint64_t *ret_shared)
+void fsm_worker_counts(const struct fsm *fsm, uint64_t *ret_held, uint64_t *ret_shared)
 {
     struct name_seen *seen;
-    size_t places = 2;
+    size_t places = 2; /* a power of two, above the number of hashes */
 
     *ret_held = 0;
     *ret_shared = 0;
-    while (places <= 2 * workers->count) {
+    while (places <= 2 * fsm->workers.count) {
         places *= 2;
     }
     seen = MUST_HAVE(calloc(places, sizeof *seen));
-    for (size_t at = 0; at < workers->count; at++) {
-        const struct fsm_worker *worker = &workers->list[at];
+    for (size_t i = 0; i < fsm->workers.count; i++) {
+        const struct fsm_worker *worker = &fsm->workers.list[i];
+        uint64_t hash = worker->name + (worker->name == 0);
+        size_t at = hash & (places - 1);
 
         *ret_held += worker->held;
-        *ret_shared += worker->held && !window_is_over(workers, worker) &&
-                       is_second(seen, places, worker->name);
+        if (!worker->held || window_is_over(fsm, worker)) {
+            continue;
+        }
+        while (seen[at].hash != 0 && seen[at].hash != hash) {
+            at = (at + 1) & (places - 1);
+        }
+        *ret_shared += seen[at].hash == hash && !seen[at].twice; /* the second of its name */
+        seen[at].twice = seen[at].hash == hash;
+        seen[at].hash = hash;
     }
     free(seen);
 }
 
-int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loaded)
+int fsm_workers_load(struct fsm *fsm, const struct row_loaded *loaded)
 {
     struct worker_row row = {0};
     int err;
@@ -833,30 +798,13 @@ int fsm_workers_load(struct fsm_workers *workers, const struct row_loaded *loade
         return ERR_CORRUPT;
     }
     err = worker_row_read(loaded->value, loaded->value_len, &row);
-    if (err == 0 && fsm_workers_find(workers, row.id) != NULL) {
+    if (err == 0 && list_find(fsm, row.id) != NULL) {
         err = ERR_EXISTS;
     }
     if (err == 0) {
-        worker_put(workers, &row);
+        worker_put(fsm, &row);
     }
     return err;
-}
-
-void fsm_workers_notify(const struct fsm_workers *workers)
-{
-    for (size_t at = 0; at < workers->count; at++) {
-        struct worker_row row;
-
-        fsm_worker_row_show(workers->list[at].row, &row);
-        worker_notify(workers, &row);
-    }
-}
-
-void fsm_workers_init(struct fsm_workers *workers, struct fsm_settings *settings,
-                      struct journal *journal, struct fsm_listener *const *listener)
-{
-    *workers = (struct fsm_workers){
-        .journal = journal, .listener = listener, .settings = settings, .seed = prng_entropy()};
 }
 
 void fsm_workers_clear(struct fsm_workers *workers)
@@ -865,7 +813,5 @@ void fsm_workers_clear(struct fsm_workers *workers)
         free(workers->list[at].row);
     }
     free(workers->list);
-    workers->list = NULL;
-    workers->count = 0;
-    workers->room = 0;
+    *workers = (struct fsm_workers){.seed = prng_entropy()};
 }

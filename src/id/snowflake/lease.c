@@ -45,7 +45,7 @@
  * Failure modes of the commands: no answer, no leader: a renewal is repeated when next due.
  * ERR_EMPTY: the log has no time yet, repeated soon. ERR_CLOCK_SKEW: the log's time is earlier than
  * ours by more than it allows. This also happens briefly after a cluster was down, so it counts
- * only once it lasts (log_refuses). ERR_FENCED, ERR_NOT_FOUND: the worker id is lost.
+ * only once it lasts. ERR_FENCED, ERR_NOT_FOUND: the worker id is lost.
  * ERR_NO_WORKER_ID: repeated after renew_ms.
  */
 #include "src/id/snowflake/lease.h"
@@ -188,16 +188,6 @@ static uint64_t row_reported_ms(const struct worker_row *row)
     return row->last_timestamp_ms > row->granted_from_ms ? row->last_timestamp_ms : 0;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static void row_take(struct lease_slot *slot, const struct worker_row *row)
 {
     struct lease *lease = slot->lease;
@@ -214,10 +204,10 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
         const struct lease_slot *other = &lease->slots[k];
 
         if (other->recorded && other->durable.worker_id == row->id) {
-            slot->start_ms = later(slot->start_ms, other->durable.mark_ms);
+            slot->start_ms = later_of(slot->start_ms, other->durable.mark_ms);
         }
     }
-    slot->held.from_ms = earlier(slot->start_ms, slot->held.until_ms);
+    slot->held.from_ms = earlier_of(slot->start_ms, slot->held.until_ms);
     slot->acquiring = false;
     slot->skewed = false;
     slot->next_ask_ms = clock_now_ms(lease->clock) + lease->config.renew_ms;
@@ -241,39 +231,32 @@ static void slot_fence(struct lease_slot *slot)
 }
 
 /* A row from this node's state machine or a result: perhaps older than the known one. */
-static void row_seen(struct lease_slot *slot, const struct worker_row *row)
-{
-    if (!slot_holds(slot)) {
-        /* Before any acquire of this incarnation: a row that an earlier incarnation acquired and
-         * could not record. It cannot have used that row; if the log knows a use, this is another
-         * disk. */
-        if (slot->state == LEASE_NONE && row_is_own(slot, row) && !slot->acquiring &&
-            !slot->recorded && !slot->writing && row_reported_ms(row) == 0) {
-            row_take(slot, row);
-        }
-        return;
-    }
-    if (row->id != slot->held.worker_id || row->epoch < slot->held.epoch) {
-        return;
-    }
-    if (row->epoch > slot->held.epoch || !row_is_own(slot, row)) {
-        slot_fence(slot);
-        return;
-    }
-    /* The same epoch: its window may have grown. */
-    slot->last_timestamp_ms = later(slot->last_timestamp_ms, row_reported_ms(row));
-    if (row->granted_until_ms > slot->held.until_ms) {
-        slot->held.until_ms = row->granted_until_ms;
-        if (slot->state == LEASE_SERVING) {
-            snowflake_extend(slot->generator, slot->held.mark_ms, slot->held.until_ms);
-        }
-    }
-}
-
 void lease_worker_changed(struct lease *lease, const struct worker_row *row)
 {
     for (unsigned k = 0; k < lease->count && !lease->stopped; k++) {
-        row_seen(&lease->slots[k], row);
+        struct lease_slot *slot = &lease->slots[k];
+
+        if (!slot_holds(slot)) {
+            /* Before any acquire of this incarnation: a row that an earlier incarnation acquired
+             * and could not record. It cannot have used that row; if the log knows a use, this is
+             * another disk. */
+            if (slot->state == LEASE_NONE && row_is_own(slot, row) && !slot->acquiring &&
+                !slot->recorded && !slot->writing && row_reported_ms(row) == 0) {
+                row_take(slot, row);
+            }
+        } else if (row->id != slot->held.worker_id || row->epoch < slot->held.epoch) {
+            continue;
+        } else if (row->epoch > slot->held.epoch || !row_is_own(slot, row)) {
+            slot_fence(slot);
+        } else { /* the same epoch: its window may have grown */
+            bool has_grown = row->granted_until_ms > slot->held.until_ms;
+
+            slot->last_timestamp_ms = later_of(slot->last_timestamp_ms, row_reported_ms(row));
+            slot->held.until_ms = later_of(slot->held.until_ms, row->granted_until_ms);
+            if (has_grown && slot->state == LEASE_SERVING) {
+                snowflake_extend(slot->generator, slot->held.mark_ms, slot->held.until_ms);
+            }
+        }
     }
 }
 
@@ -282,35 +265,30 @@ static bool same_grant(const struct lease_record *a, const struct lease_record *
     return a->worker_id == b->worker_id && a->epoch == b->epoch;
 }
 
-/* Another slot of this node may have a record of the same worker id: its window passed, the log
- * gave the worker id to this slot, and the node stopped before the other slot got another id. True
- * if this slot has the newest epoch. */
-static bool slot_fence_others(struct lease_slot *slot)
+static void slot_publish(struct lease_slot *slot)
 {
     struct lease *lease = slot->lease;
+    struct snowflake *snowflake = lease->snowflake;
+    uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
+    uint64_t start_ms = later_of(slot->start_ms, slot->last_timestamp_ms);
+    bool is_lost = slot->held.worker_id >> snowflake->layout.worker_bits != 0;
 
-    for (unsigned k = 0; k < lease->count; k++) {
+    ASSERT(slot->state == LEASE_RECORDED && same_grant(&slot->held, &slot->durable));
+    /* Another slot of this node may have a record of the same worker id: its window passed, the log
+     * gave the worker id to this slot, and the node stopped before the other slot got another id.
+     * The newest epoch counts. */
+    for (unsigned k = 0; k < lease->count && !is_lost; k++) {
         struct lease_slot *other = &lease->slots[k];
 
         if (other == slot || !slot_holds(other) || other->held.worker_id != slot->held.worker_id) {
             continue;
         }
-        if (other->held.epoch >= slot->held.epoch) {
-            return false;
+        is_lost = other->held.epoch >= slot->held.epoch;
+        if (!is_lost) {
+            slot_fence(other);
         }
-        slot_fence(other);
     }
-    return true;
-}
-
-static void slot_publish(struct lease_slot *slot)
-{
-    struct snowflake *snowflake = slot->lease->snowflake;
-    uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
-    uint64_t start_ms = later(slot->start_ms, slot->last_timestamp_ms);
-
-    ASSERT(slot->state == LEASE_RECORDED && same_grant(&slot->held, &slot->durable));
-    if (slot->held.worker_id >> snowflake->layout.worker_bits != 0 || !slot_fence_others(slot)) {
+    if (is_lost) {
         slot_fence(slot);
         return;
     }
@@ -318,7 +296,7 @@ static void slot_publish(struct lease_slot *slot)
      * a wrong time. */
     for (uint32_t i = 0; i < count; i++) {
         if (snowflake->slots[i].worker == slot->held.worker_id) {
-            start_ms = later(start_ms, snowflake_last_used_ms(snowflake, &snowflake->slots[i]));
+            start_ms = later_of(start_ms, snowflake_last_used_ms(snowflake, &snowflake->slots[i]));
         }
     }
     slot->generator = snowflake_add(snowflake, slot->held.worker_id, start_ms, slot->held.mark_ms,
@@ -332,19 +310,6 @@ static uint64_t last_used_ms(const struct lease_slot *slot)
 {
     return slot->generator != NULL ? snowflake_last_used_ms(slot->lease->snowflake, slot->generator)
                                    : 0;
-}
-
-/* The mark for a record written now. It does not pass time that cannot be stamped: not with an
- * unfit clock, nor beyond the window's end. */
-static uint64_t next_mark(const struct lease_slot *slot, uint64_t wall_ms, bool may_mark)
-{
-    uint64_t mark_ms = later(slot->held.mark_ms, slot->held.from_ms);
-
-    ASSERT(mark_ms <= slot->held.until_ms);
-    if (!may_mark || wall_ms >= slot->held.until_ms) {
-        return mark_ms;
-    }
-    return later(mark_ms, earlier(wall_ms + slot->lease->config.mark_lead_ms, slot->held.until_ms));
 }
 
 /* The record is durable. */
@@ -392,7 +357,14 @@ static void slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark,
                   (wanted || last_used_ms(slot) > slot->used_ms);
     until_is_due = serves && record.until_ms - slot->durable.until_ms > config->window_ms / 2;
     if (slot->state == LEASE_RECORDING || mark_is_due) {
-        record.mark_ms = next_mark(slot, wall_ms, may_mark);
+        record.mark_ms = later_of(record.mark_ms, record.from_ms);
+        ASSERT(record.mark_ms <= record.until_ms);
+        /* It does not pass time that cannot be stamped: not with an unfit clock, nor beyond the
+         * window's end. */
+        if (may_mark && wall_ms < record.until_ms) {
+            record.mark_ms = later_of(record.mark_ms,
+                                      earlier_of(wall_ms + config->mark_lead_ms, record.until_ms));
+        }
     }
     if (slot->state != LEASE_RECORDING && record.mark_ms == slot->held.mark_ms && !until_is_due) {
         return;
@@ -425,25 +397,6 @@ static uint64_t slot_waits_ms(const struct lease_slot *slot, bool *ret_far)
 
 /* --- its commands --- */
 
-static bool slot_may_ask(const struct lease_slot *slot)
-{
-    const struct lease *lease = slot->lease;
-    bool far;
-
-    if (slot->asking || lease->clock_bad) {
-        return false;
-    }
-    if (slot->state == LEASE_SERVING) {
-        (void)slot_waits_ms(slot, &far);
-        return !far;
-    }
-    if (slot->state == LEASE_RECORDING) {
-        return slot->unsure;
-    }
-    return slot->state == LEASE_NONE && !lease->waits_zone &&
-           atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed);
-}
-
 static void skew_answered(struct lease_slot *slot)
 {
     const struct lease *lease = slot->lease;
@@ -458,34 +411,30 @@ static void skew_answered(struct lease_slot *slot)
     }
 }
 
-/* Note the holder of the fixed worker id, or that it is in another zone's pool. */
-static void note_denied(struct lease *lease, const struct worker_result *result)
-{
-    bool is_denied = result->status == ERR_CONFLICT || result->status == ERR_INVALID;
-
-    lease->status.denied = is_denied ? result->status : 0;
-    lease->status.holder = is_denied && result->has_row ? &lease->holder : NULL;
-    if (lease->status.holder != NULL) {
-        lease->holder = result->row;
-    }
-}
-
 static void acquire_answered(struct lease_slot *slot, const struct worker_result *result)
 {
-    if (slot->lease->config.fixed > 0) {
-        note_denied(slot->lease, result);
+    struct lease *lease = slot->lease;
+
+    if (lease->config.fixed > 0) { /* who holds it, or that it is in another zone's pool */
+        bool is_denied = result->status == ERR_CONFLICT || result->status == ERR_INVALID;
+
+        lease->status.denied = is_denied ? result->status : 0;
+        lease->status.holder = is_denied && result->has_row ? &lease->holder : NULL;
+        if (lease->status.holder != NULL) {
+            lease->holder = result->row;
+        }
     }
     if (slot->state != LEASE_NONE) {
         return; /* taken, by this result or before */
     }
-    slot->denied = result->status == ERR_NO_WORKER_ID || slot->lease->status.denied != 0;
+    slot->denied = result->status == ERR_NO_WORKER_ID || lease->status.denied != 0;
     if (result->status == ERR_CLOCK_SKEW) {
         skew_answered(slot);
         return;
     }
     slot->skewed = false;
     if (result->status == ERR_EMPTY || result->status == 0) { /* granted, and over already */
-        slot->next_ask_ms = clock_now_ms(slot->lease->clock) + SOON_MS;
+        slot->next_ask_ms = clock_now_ms(lease->clock) + SOON_MS;
     }
 }
 
@@ -559,29 +508,10 @@ static void slot_answered_cb(struct cluster_request *request)
     }
 }
 
-/* From propose() on the request may be done, and its slot fenced. */
-static struct cluster_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
-                                             uint64_t deadline_ms)
-{
-    struct cluster_request *request = &slot->request;
-
-    ASSERT(!slot->asking && deadline_ms > now_ms);
-    ASSERT(!slot->lease->stopped && slot->lease->config.renew_ms > 0);
-    memset(request, 0, sizeof *request);
-    request->kind = CLUSTER_REQUEST_COMMAND;
-    request->deadline_ms = deadline_ms;
-    request->done = slot_answered_cb;
-    request->data = slot;
-    slot->asking = true;
-    slot->next_ask_ms = now_ms + slot->lease->config.renew_ms;
-    return request;
-}
-
 static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
 {
     struct lease *lease = slot->lease;
     const char *address = lease->config.address != NULL ? lease->config.address : "";
-    struct cluster_request *request = request_begin(slot, now_ms, UINT64_MAX);
     struct worker_acquire command = {
         .kind = WORKER_NODE,
         .worker_id = lease->config.fixed > 0 ? lease->config.fixed - 1 : WORKER_ID_ANY,
@@ -598,20 +528,18 @@ static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall
     slot->acquiring = true;
     slot->asked_ms = now_ms;
     slot->asked_renewal = false;
+    slot->request.deadline_ms = UINT64_MAX;
     command.zone_len = (uint16_t)strlen(command.zone);
-    command_put(&request->payload, command_acquire_type(&command), &command);
-    lease->proposer->propose(lease->proposer, request);
+    command_put(&slot->request.payload, command_acquire_type(&command), &command);
 }
 
 static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
 {
-    struct lease *lease = slot->lease;
-    struct cluster_request *request = request_begin(slot, now_ms, now_ms + REQUEST_MS);
     struct worker_renew command = {
         .worker_id = slot->held.worker_id,
         .epoch = slot->held.epoch,
         .expected_until_ms = slot->held.until_ms,
-        .window_ms = lease->config.window_ms,
+        .window_ms = slot->lease->config.window_ms,
         .last_timestamp_ms = last_used_ms(slot),
         .wall_ms = wall_ms,
         .kind = WORKER_NODE,
@@ -621,27 +549,46 @@ static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_m
     slot->asked_renewal = true;
     slot->asked_worker = command.worker_id;
     slot->asked_epoch = command.epoch;
-    command_put(&request->payload, command_renew_type(command.worker_id), &command);
-    lease->proposer->propose(lease->proposer, request);
+    slot->request.deadline_ms = now_ms + REQUEST_MS;
+    command_put(&slot->request.payload, command_renew_type(command.worker_id), &command);
 }
 
 static void slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
 {
     struct lease *lease = slot->lease;
+    bool is_ready = atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed);
+    bool far = false;
 
-    if (!slot_may_ask(slot)) {
+    if (slot->state == LEASE_SERVING) {
+        (void)slot_waits_ms(slot, &far);
+    }
+    if (slot->asking || lease->clock_bad || far || slot->state == LEASE_RECORDED ||
+        slot->state == LEASE_SPENT || (slot->state == LEASE_RECORDING && !slot->unsure) ||
+        (slot->state == LEASE_NONE && (lease->waits_zone || !is_ready))) {
         return;
     }
     if (now_ms < slot->next_ask_ms) {
         timer_arm_by(lease->timers, &lease->due, slot->next_ask_ms);
-    } else if (slot->state != LEASE_NONE) {
-        slot_renew(slot, now_ms, wall_ms);
-    } else if (atomic_load_explicit(&lease->snowflake->slot_count, memory_order_relaxed) ==
-               LIMIT_SNOWFLAKE_SLOTS) {
-        slot->state = LEASE_SPENT; /* another worker id would not help */
-    } else {
-        slot_acquire(slot, now_ms, wall_ms);
+        return;
     }
+    if (slot->state == LEASE_NONE &&
+        atomic_load_explicit(&lease->snowflake->slot_count, memory_order_relaxed) ==
+            LIMIT_SNOWFLAKE_SLOTS) {
+        slot->state = LEASE_SPENT; /* another worker id would not help */
+        return;
+    }
+    ASSERT(!lease->stopped && lease->config.renew_ms > 0);
+    slot->request = (struct cluster_request){
+        .kind = CLUSTER_REQUEST_COMMAND, .done = slot_answered_cb, .data = slot};
+    slot->asking = true;
+    slot->next_ask_ms = now_ms + lease->config.renew_ms;
+    if (slot->state == LEASE_NONE) {
+        slot_acquire(slot, now_ms, wall_ms);
+    } else {
+        slot_renew(slot, now_ms, wall_ms);
+    }
+    /* From now on the request may be done, and its slot fenced. */
+    lease->proposer->propose(lease->proposer, &slot->request);
 }
 
 /* --- the lease --- */
@@ -718,22 +665,6 @@ static int lease_judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall
     return ERR_CLOCK_BACKWARDS;
 }
 
-/* Has the log refused our time for long enough, with no peer's clock showing the log to be late? */
-static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
-{
-    size_t samples;
-
-    (void)clock_check_cluster_ms(lease->check, now_ms, wall_ms, &samples);
-    for (unsigned k = 0; k < lease->count; k++) {
-        const struct lease_slot *slot = &lease->slots[k];
-
-        if (slot->skewed && now_ms - slot->skewed_ms >= lease->config.renew_ms) {
-            return samples == 0; /* with samples, the verdict was that we agree */
-        }
-    }
-    return false;
-}
-
 /* 0 if a slot can serve, or will before a claim gives up. *ret_until_ms: the wall time of the first
  * that can; 0: no need to wait, or waiting does not help. */
 static int lease_judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
@@ -770,6 +701,7 @@ static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
     uint64_t passed_ms = now_ms - lease->looked_ms;
     uint64_t clock_ms = 0;
     uint64_t slots_ms;
+    size_t samples;
     int refusal;
     int slots;
 
@@ -786,8 +718,15 @@ static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
         refusal = ERR_EMPTY;
     }
     lease->clock_bad = refusal != 0;
-    if (refusal == 0 && log_refuses(lease, now_ms, wall_ms)) {
-        refusal = ERR_CLOCK_SKEW;
+    /* Has the log refused our time for long enough, with no peer's clock showing the log to be
+     * late? With samples, the verdict was that we agree. */
+    (void)clock_check_cluster_ms(lease->check, now_ms, wall_ms, &samples);
+    for (unsigned k = 0; k < lease->count && refusal == 0 && samples == 0; k++) {
+        const struct lease_slot *slot = &lease->slots[k];
+
+        if (slot->skewed && now_ms - slot->skewed_ms >= lease->config.renew_ms) {
+            refusal = ERR_CLOCK_SKEW;
+        }
     }
     lease->clock_fit = refusal == 0;
     slots = lease_judge_slots(lease, &slots_ms);
@@ -802,29 +741,15 @@ static void lease_judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
     atomic_store_explicit(&lease->snowflake->refusal, refusal, memory_order_relaxed);
 }
 
-static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
+static void lease_look(struct lease *lease)
 {
-    if (lease->asking_clocks) {
-        return now_ms + ACTIVE_TICK_MS;
-    }
-    if (lease->status.refusal != 0 && lease->status.refusal != ERR_NO_WORKER_ID &&
-        lease->status.refusal != ERR_EMPTY) {
-        return now_ms + ACTIVE_TICK_MS;
-    }
-    for (unsigned k = 0; k < lease->count; k++) {
-        const struct lease_slot *slot = &lease->slots[k];
-
-        if (slot->state == LEASE_SERVING && slot->held.mark_ms >= wall_ms) {
-            return now_ms + ACTIVE_TICK_MS;
-        }
-    }
-    return now_ms + IDLE_TICK_MS;
-}
-
-/* wanted: a claim found the mark lapsed. */
-static void lease_look(struct lease *lease, bool wanted)
-{
+    /* A claim found the mark lapsed. The flag is cleared before the state is read, so that a later
+     * claim's flag is seen later. */
+    bool wanted = atomic_load_explicit(&lease->snowflake->wanted, memory_order_relaxed) &&
+                  atomic_exchange_explicit(&lease->snowflake->wanted, false, memory_order_acq_rel);
     bool is_ready = atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed);
+    int refusal;
+    bool is_active;
     uint64_t now_ms;
     uint64_t wall_ms;
 
@@ -836,21 +761,19 @@ static void lease_look(struct lease *lease, bool wanted)
     now_ms = clock_now_ms(lease->clock);
     wall_ms = clock_wall_ms(lease->clock);
     lease_judge(lease, now_ms, wall_ms);
+    refusal = lease->status.refusal;
+    is_active = lease->asking_clocks ||
+                (refusal != 0 && refusal != ERR_NO_WORKER_ID && refusal != ERR_EMPTY);
+    for (unsigned k = 0; k < lease->count; k++) {
+        is_active |=
+            lease->slots[k].state == LEASE_SERVING && lease->slots[k].held.mark_ms >= wall_ms;
+    }
     /* Before the commands: an answer may come at once, and wants another turn. */
-    timer_arm(lease->timers, &lease->due, next_tick_ms(lease, now_ms, wall_ms));
+    timer_arm(lease->timers, &lease->due, now_ms + (is_active ? ACTIVE_TICK_MS : IDLE_TICK_MS));
     for (unsigned k = 0; k < lease->count; k++) {
         slot_write(&lease->slots[k], wall_ms, lease->clock_fit, wanted);
         slot_ask(&lease->slots[k], now_ms, wall_ms);
     }
-}
-
-/* The flag is cleared before the state is read, so that a later claim's flag is seen later. */
-static bool lease_take_wanted(struct lease *lease)
-{
-    _Atomic bool *wanted = &lease->snowflake->wanted;
-
-    return atomic_load_explicit(wanted, memory_order_relaxed) &&
-           atomic_exchange_explicit(wanted, false, memory_order_acq_rel);
 }
 
 static void lease_due_cb(struct timer *timer, uint64_t now_ms)
@@ -858,13 +781,14 @@ static void lease_due_cb(struct timer *timer, uint64_t now_ms)
     struct lease *lease = CONTAINER(timer, struct lease, due);
 
     (void)now_ms;
-    lease_look(lease, lease_take_wanted(lease));
+    lease_look(lease);
 }
 
 void lease_turn(struct lease *lease)
 {
-    if (lease->count > 0 && !lease->stopped && lease_take_wanted(lease)) {
-        lease_look(lease, true);
+    if (lease->count > 0 && !lease->stopped &&
+        atomic_load_explicit(&lease->snowflake->wanted, memory_order_relaxed)) {
+        lease_look(lease);
     }
 }
 

@@ -264,16 +264,6 @@ slot_claim(const struct snowflake *snowflake, const struct snowflake_slot *slot,
     return ERR_NO_WORKER_ID;
 }
 
-HOT static int own_slot_claim(struct snowflake *snowflake, uint32_t k, uint32_t count,
-                              uint64_t random, struct segment_range *ret_range, bool *ret_lapsed)
-{
-    struct snowflake_slot *slot = &snowflake->slots[k];
-    const struct named_layout own = named_layout_of(&snowflake->layout);
-
-    return slot_claim(snowflake, slot, &own, true, &slot->word, &slot->start, count, random,
-                      ret_range, ret_lapsed);
-}
-
 /* Of two errors of a slot the one that will end sooner by itself. */
 static int briefer_error(int a, int b)
 {
@@ -320,8 +310,10 @@ HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t cou
     }
     slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
     for (uint32_t i = 0; i < slots && err != 0; i++) {
-        int slot_err = own_slot_claim(snowflake, (hint % slots + i) % slots, count, random,
-                                      ret_range, &lapsed);
+        const struct named_layout own = named_layout_of(&snowflake->layout);
+        struct snowflake_slot *slot = &snowflake->slots[(hint % slots + i) % slots];
+        int slot_err = slot_claim(snowflake, slot, &own, true, &slot->word, &slot->start, count,
+                                  random, ret_range, &lapsed);
 
         err = slot_err == 0 ? 0 : briefer_error(err, slot_err);
     }
@@ -393,17 +385,27 @@ uint32_t snowflake_ends(const struct snowflake *snowflake,
     return count;
 }
 
-/* 0 with *ret_range, or the error that will end soonest. */
-static int named_claim_any(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
-                           uint32_t count, uint64_t random, struct segment_range *ret_range,
-                           bool *ret_lapsed)
+int snowflake_named_claim(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
+                          uint32_t count, uint64_t random, struct segment_range *ret_range,
+                          bool *ret_notify)
 {
-    uint32_t slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
+    int refusal = atomic_load_explicit(&snowflake->refusal, memory_order_relaxed);
     int err = ERR_NO_WORKER_ID;
     bool some_fits = false;
     bool some_is_open = false;
+    bool lapsed = false;
+    uint32_t slots;
 
-    for (uint32_t i = 0; i < slots; i++) {
+    ASSERT(count >= 1);
+    *ret_notify = false;
+    if (snowflake_named_is_deleted(named)) {
+        return ERR_NOT_FOUND;
+    }
+    if (refusal != 0) {
+        return refusal;
+    }
+    slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
+    for (uint32_t i = 0; i < slots && err != 0; i++) {
         uint32_t k = (hint % slots + i) % slots;
         int slot_err;
 
@@ -414,32 +416,12 @@ static int named_claim_any(struct snowflake *snowflake, struct layout_words *nam
         }
         slot_err = slot_claim(snowflake, &snowflake->slots[k], &named->row.layout, false,
                               &named->words[k].word, &named->words[k].start, count, random,
-                              ret_range, ret_lapsed);
-        if (slot_err == 0) {
-            return 0;
-        }
+                              ret_range, &lapsed);
         some_fits = some_fits || slot_err != ERR_NO_WORKER_ID;
-        err = briefer_error(err, slot_err);
+        err = slot_err == 0 ? 0 : briefer_error(err, slot_err);
     }
-    return some_is_open && !some_fits ? ERR_CONFLICT : err;
-}
-
-int snowflake_named_claim(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
-                          uint32_t count, uint64_t random, struct segment_range *ret_range,
-                          bool *ret_notify)
-{
-    int refusal = atomic_load_explicit(&snowflake->refusal, memory_order_relaxed);
-    bool lapsed = false;
-    int err;
-
-    ASSERT(count >= 1);
-    *ret_notify = false;
-    if (snowflake_named_is_deleted(named)) {
-        return ERR_NOT_FOUND;
+    if (some_is_open && !some_fits) {
+        err = ERR_CONFLICT;
     }
-    if (refusal != 0) {
-        return refusal;
-    }
-    err = named_claim_any(snowflake, named, hint, count, random, ret_range, &lapsed);
     return claim_end(snowflake, err, lapsed, ret_range, ret_notify);
 }

@@ -70,7 +70,7 @@ struct id_world *id_world_new(void)
     world->waker.wake = wake;
     timers_init(&world->timers);
     world->allocator =
-        allocator_new(&config, world->table, &world->clock, &world->timers, &world->proposer);
+        allocator_new(&config, world->table, NULL, &world->clock, &world->timers, &world->proposer);
     allocator_set_waker(world->allocator, &world->waker);
     return world;
 }

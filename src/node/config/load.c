@@ -252,22 +252,6 @@ void secret_new(char ret_text[SECRET_TEXT_BYTES])
 /* One more byte, to detect a longer file. */
 #define ROOM_BYTES (LIMIT_TLS_FILE_BYTES + 1)
 
-static int read_tls_file(const char *path, bool is_private, struct tls_file *ret_file,
-                         struct config_error *ret_error)
-{
-    void *data = MUST_HAVE(malloc(ROOM_BYTES));
-    size_t len = 0;
-    int rv;
-
-    *ret_file = (struct tls_file){.name = path, .data = data};
-    rv = config_file_read(path, is_private, data, ROOM_BYTES, &len, ret_error);
-    if (rv == 0 && len > LIMIT_TLS_FILE_BYTES) {
-        rv = config_fail(ret_error, "larger than %d bytes", LIMIT_TLS_FILE_BYTES);
-    }
-    ret_file->len = len;
-    return rv == 0 ? 0 : config_fail_at(ret_error, "http.tls-dir %s", path);
-}
-
 int tls_files_load(const struct config *config, struct tls *tls, struct tls_context **ret_context,
                    struct config_error *ret_error)
 {
@@ -281,7 +265,18 @@ int tls_files_load(const struct config *config, struct tls *tls, struct tls_cont
 
     ASSERT(tls_files_are_set(config));
     for (size_t i = 0; rv == 0 && i < count; i++) {
-        rv = read_tls_file(from[i], read[i] == &files.key, read[i], ret_error);
+        void *data = MUST_HAVE(malloc(ROOM_BYTES));
+        size_t len = 0;
+
+        *read[i] = (struct tls_file){.name = from[i], .data = data};
+        rv = config_file_read(from[i], read[i] == &files.key, data, ROOM_BYTES, &len, ret_error);
+        read[i]->len = len;
+        if (rv == 0 && len > LIMIT_TLS_FILE_BYTES) {
+            rv = config_fail(ret_error, "larger than %d bytes", LIMIT_TLS_FILE_BYTES);
+        }
+        if (rv != 0) {
+            (void)config_fail_at(ret_error, "http.tls-dir %s", from[i]);
+        }
     }
     if (rv == 0 && tls_context_make(tls, &files, ret_context, &error) != 0) {
         rv = config_fail(ret_error, "http.tls-dir: %s", error.text);
@@ -407,9 +402,13 @@ static uint32_t at_least_ms(uint32_t value, uint32_t least)
     return value > least ? value : least;
 }
 
-/* Set values with a fixed ratio to a setting, and constants. */
-static void set_followers(struct node_settings *node, struct id_service_config *ids)
+/* Set values with a fixed ratio to a setting, and constants. Of HTTP: parts of the memory, and
+ * times no longer than a connection's idle limit. */
+static void set_followers(struct config *config)
 {
+    struct node_settings *node = &config->node;
+    struct id_service_config *ids = &config->ids;
+    struct http_settings *http = &config->http;
     struct driver_config *driver = &node->replica.driver;
     struct lease_config *lease = &ids->lease;
 
@@ -432,18 +431,13 @@ static void set_followers(struct node_settings *node, struct id_service_config *
     lease->mark_lead_ms = MARK_LEAD_MS;
     node->replica.clock = (struct clock_sync_config){.threshold_ms = lease->threshold_ms,
                                                      .renew_ms = lease->renew_ms};
-}
-
-/* Parts of the memory, and times no longer than a connection's idle limit. */
-static void set_http_followers(struct http_settings *http, uint64_t memory_bytes,
-                               uint32_t election_ms)
-{
-    http->default_timeout_ms = at_most(
-        at_least_ms(election_ms * TIMEOUT_ELECTIONS, HTTP_DEFAULT_TIMEOUT_MS), LIMIT_TIMEOUT_MS);
-    http->bodies_bytes = memory_bytes / 3;
-    http->client_bodies_bytes = memory_bytes / 12;
-    http->output_bytes = memory_bytes / 3;
-    http->input_bytes = memory_bytes / 6; /* and the same amount again, see meter.h */
+    http->default_timeout_ms =
+        at_most(at_least_ms(driver->election_ms * TIMEOUT_ELECTIONS, HTTP_DEFAULT_TIMEOUT_MS),
+                LIMIT_TIMEOUT_MS);
+    http->bodies_bytes = config->http_memory_bytes / 3;
+    http->client_bodies_bytes = config->http_memory_bytes / 12;
+    http->output_bytes = config->http_memory_bytes / 3;
+    http->input_bytes = config->http_memory_bytes / 6; /* and the same amount again, see meter.h */
     http->head_ms = at_most(LIMIT_HTTP_HEAD_MS, http->idle_ms);
     http->body_ms = at_most(LIMIT_HTTP_BODY_MS, http->idle_ms);
     http->write_ms = at_most(LIMIT_HTTP_WRITE_MS, http->idle_ms);
@@ -475,9 +469,7 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     const char *item;
 
     (void)ret_error;
-    set_followers(&config->node, &config->ids);
-    set_http_followers(&config->http, config->http_memory_bytes,
-                       config->node.replica.driver.election_ms);
+    set_followers(config);
     config->node.bootstrap_single = config->bootstrap == CONFIG_BOOTSTRAP_SINGLE;
     config->data.create = config->bootstrap != CONFIG_BOOTSTRAP_NEVER;
     config->shutdown.grace_ms = SHUTDOWN_GRACE_MS;
@@ -742,19 +734,6 @@ static int check_certificate(struct config *config, struct config_error *ret_err
     return rv;
 }
 
-static int apply_rules(struct config *config, struct config_error *ret_error)
-{
-    static int (*const steps[])(struct config *, struct config_error *) = {
-        check_required, set_defaults, check_pairs,       read_secret,  check_peer_files,
-        check_layout,   check_secret, check_certificate, check_tokens, check_open};
-    int rv = 0;
-
-    for (size_t i = 0; rv == 0 && i < sizeof steps / sizeof steps[0]; i++) {
-        rv = steps[i](config, ret_error);
-    }
-    return rv;
-}
-
 /* --- the sources --- */
 
 #define FILE_FLAG "--config"
@@ -787,9 +766,10 @@ static int set_file(struct config *config, const char *path, const char *from,
     return 0;
 }
 
-/* No setting has this name. A flag's name may include its value. */
-static int refuse_name(enum config_source source, const char *name, size_t len,
-                       struct config_error *ret_error)
+/* Set the setting that a source names; a flag's name may include its value. The error says where,
+ * except for a file (its caller adds the line). */
+static int assign(struct config *config, enum config_source source, unsigned line, const char *name,
+                  size_t len, const char *value, struct config_error *ret_error)
 {
     static const char *const unknown[] = {[CONFIG_FROM_FILE] = "unknown setting",
                                           [CONFIG_FROM_ENVIRONMENT] =
@@ -805,31 +785,21 @@ static int refuse_name(enum config_source source, const char *name, size_t len,
                             "client needs another time, let it send timeout_ms"},
         {"strict.keys", "data.memory-bytes bounds the idempotency keys, some 200 bytes each"},
     };
+    size_t row = setting_find(name, len, source);
     size_t bare = strcspn(name, "=");
     struct setting_text spelled;
     char quoted[QUOTED_BYTES];
 
-    for (size_t i = 0; i < COUNT_OF(gone); i++) {
+    for (size_t i = 0; row == setting_count && i < COUNT_OF(gone); i++) {
         (void)setting_spell(gone[i].name, source, &spelled);
         if (strlen(spelled.text) == bare && memcmp(name, spelled.text, bare) == 0) {
             return config_fail(ret_error, "%s is no longer a setting: leave it out; %s",
                                spelled.text, gone[i].how);
         }
     }
-    return config_fail(ret_error, "%s %s; --help lists the settings", unknown[source],
-                       log_quote(name, len, quoted, sizeof quoted));
-}
-
-/* Set the setting that a source names. The error says where, except for a file (its caller adds the
- * line). */
-static int assign(struct config *config, enum config_source source, unsigned line, const char *name,
-                  size_t len, const char *value, struct config_error *ret_error)
-{
-    size_t row = setting_find(name, len, source);
-    struct setting_text spelled;
-
     if (row == setting_count) {
-        return refuse_name(source, name, len, ret_error);
+        return config_fail(ret_error, "%s %s; --help lists the settings", unknown[source],
+                           log_quote(name, len, quoted, sizeof quoted));
     }
     if (source == CONFIG_FROM_FILE && config->origins[row].source == source) {
         return config_fail(ret_error, "%s is set twice, first on line %u", settings[row].name,
@@ -874,26 +844,6 @@ static void cut_comment(char *text)
     }
 }
 
-/* The text in quotes; only a comment may follow. */
-static int parse_quoted(char *text, char **ret_value, struct config_error *ret_error)
-{
-    char *end = strchr(text + 1, '"');
-
-    if (end == NULL) {
-        return config_fail(ret_error, "the quote is not closed");
-    }
-    *end = '\0';
-    if (end[1] != '#') {
-        cut_comment(end + 1);
-        trim_end(end + 1);
-    }
-    if (end[1] != '\0') {
-        return config_fail(ret_error, "there is more after the closing quote");
-    }
-    *ret_value = text + 1;
-    return 0;
-}
-
 /* Cut a line into texts. *ret_key is NULL if there is no setting on it. */
 static int parse_line(char *line, char **ret_key, char **ret_value, struct config_error *ret_error)
 {
@@ -913,13 +863,25 @@ static int parse_line(char *line, char **ret_key, char **ret_value, struct confi
     trim_end(line);
     *ret_key = line;
     value = equals + 1 + strspn(equals + 1, " \t");
-    if (*value == '"') {
-        return parse_quoted(value, ret_value, ret_error);
+    *ret_value = value;
+    if (*value == '"') { /* the text in quotes; only a comment may follow */
+        char *end = strchr(value + 1, '"');
+
+        if (end == NULL) {
+            return config_fail(ret_error, "the quote is not closed");
+        }
+        *end = '\0';
+        *ret_value = value + 1;
+        value = end + 1;
+        if (*value == '#') {
+            return config_fail(ret_error, "there is more after the closing quote");
+        }
     }
     cut_comment(value);
     trim_end(value);
-    *ret_value = value;
-    return 0;
+    return value == *ret_value || *value == '\0'
+               ? 0
+               : config_fail(ret_error, "there is more after the closing quote");
 }
 
 static int load_file(struct config *config, struct config_error *ret_error)
@@ -993,37 +955,9 @@ static int load_environment(struct config *config, char *const env[],
 
 /* --- the command line --- */
 
-/* A flag that is not a command: the config file or, if settings are taken, a setting; with its
- * value, which may be the next argument. Of a flag given twice, the last one counts. */
-static int take_flag(struct config *config, char *const argv[], int *at, bool take,
-                     struct config_error *ret_error)
-{
-    const char *flag = argv[*at];
-    size_t len = strcspn(flag, "=");
-    bool is_file = strlen(FILE_FLAG) == len && strncmp(flag, FILE_FLAG, len) == 0;
-    const char *value = flag[len] == '=' ? flag + len + 1 : argv[*at + 1];
-    size_t row = setting_find(flag, len, CONFIG_FROM_FLAG);
-    /* A boolean flag may have no value. */
-    bool is_bare = flag[len] != '=' && (value == NULL || value[0] == '-') && row < setting_count &&
-                   settings[row].type == &setting_boolean;
-
-    if (!is_file && row == setting_count) {
-        return assign(config, CONFIG_FROM_FLAG, 0, flag, strlen(flag), NULL, ret_error);
-    }
-    if (is_bare) {
-        value = "true";
-    } else if (value == NULL) {
-        return config_fail(ret_error, "%s: the value is missing", flag);
-    }
-    *at += flag[len] != '=' && !is_bare;
-    if (is_file) {
-        return set_file(config, value, FILE_FLAG, ret_error);
-    }
-    return take ? assign(config, CONFIG_FROM_FLAG, 0, flag, len, value, ret_error) : 0;
-}
-
 /* The command line's command, its config file, and settings if `take`. The first command counts:
- * "--help --check-config" shows the help. */
+ * "--help --check-config" shows the help; of a flag given twice, the last one. A flag's value may
+ * be the next argument; a boolean one may have none. */
 static int load_arguments(struct config *config, bool take, enum config_action *ret_action,
                           struct config_error *ret_error)
 {
@@ -1032,15 +966,35 @@ static int load_arguments(struct config *config, bool take, enum config_action *
 
     *ret_action = CONFIG_RUN;
     for (int at = 1; rv == 0 && at < config->given.argc; at++) {
+        const char *flag = argv[at];
+        size_t len = strcspn(flag, "=");
+        bool is_file = strlen(FILE_FLAG) == len && strncmp(flag, FILE_FLAG, len) == 0;
+        const char *value = flag[len] == '=' ? flag + len + 1 : argv[at + 1];
+        size_t row = setting_find(flag, len, CONFIG_FROM_FLAG);
         size_t i = 0;
 
-        while (i < COUNT_OF(commands) && strcmp(argv[at], commands[i].flag) != 0) {
+        while (i < COUNT_OF(commands) && strcmp(flag, commands[i].flag) != 0) {
             i++;
         }
-        if (i == COUNT_OF(commands)) {
-            rv = take_flag(config, argv, &at, take, ret_error);
-        } else if (*ret_action == CONFIG_RUN) {
-            *ret_action = commands[i].action;
+        if (i < COUNT_OF(commands)) {
+            *ret_action = *ret_action == CONFIG_RUN ? commands[i].action : *ret_action;
+            continue;
+        }
+        if (!is_file && row == setting_count) {
+            return assign(config, CONFIG_FROM_FLAG, 0, flag, strlen(flag), NULL, ret_error);
+        }
+        if (flag[len] != '=' && (value == NULL || value[0] == '-') && row < setting_count &&
+            settings[row].type == &setting_boolean) {
+            value = "true";
+        } else if (value == NULL) {
+            return config_fail(ret_error, "%s: the value is missing", flag);
+        } else {
+            at += flag[len] != '=';
+        }
+        if (is_file) {
+            rv = set_file(config, value, FILE_FLAG, ret_error);
+        } else if (take) {
+            rv = assign(config, CONFIG_FROM_FLAG, 0, flag, len, value, ret_error);
         }
     }
     return rv;
@@ -1050,6 +1004,9 @@ static int load_arguments(struct config *config, bool take, enum config_action *
 
 static int load_all(struct config *config, struct config_error *ret_error)
 {
+    static int (*const rules[])(struct config *, struct config_error *) = {
+        check_required, set_defaults, check_pairs,       read_secret,  check_peer_files,
+        check_layout,   check_secret, check_certificate, check_tokens, check_open};
     static const char variable[] = FILE_VARIABLE "=";
     char *const *env = config->given.env;
     enum config_action action;
@@ -1076,7 +1033,10 @@ static int load_all(struct config *config, struct config_error *ret_error)
     if (rv == 0) {
         rv = load_arguments(config, true, &action, ret_error);
     }
-    return rv == 0 ? apply_rules(config, ret_error) : rv;
+    for (size_t i = 0; rv == 0 && i < COUNT_OF(rules); i++) {
+        rv = rules[i](config, ret_error);
+    }
+    return rv;
 }
 
 int config_load(int argc, char *const argv[], char *const env[], struct config *ret_config,

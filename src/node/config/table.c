@@ -78,47 +78,24 @@ static const struct {
     unsigned shift;
 } byte_units[] = {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"", 0}};
 
-/* An end of the range; bytes in the largest unit that divides them. */
-static void put_end(const struct setting *setting, uint64_t end, struct buf *out)
-{
-    unsigned i = setting->type->is_bytes ? 0 : COUNT_OF(byte_units) - 1;
-
-    while (end >> byte_units[i].shift << byte_units[i].shift != end) {
-        i++;
-    }
-    buf_printf(out, "%" PRIu64 "%s", end >> byte_units[i].shift, byte_units[i].text);
-}
-
+/* The ends of a range of bytes are in the largest unit that divides them. */
 static void setting_rule(const struct setting *setting, struct buf *out)
 {
     const char *at = setting->type->rule;
     uint64_t end = setting->min;
 
     for (const char *mark; (mark = strstr(at, "{}")) != NULL; at = mark + 2) {
+        unsigned i = setting->type->is_bytes ? 0 : COUNT_OF(byte_units) - 1;
+
+        while (end >> byte_units[i].shift << byte_units[i].shift != end) {
+            i++;
+        }
         buf_put(out, at, (size_t)(mark - at));
-        put_end(setting, end, out);
+        buf_printf(out, "%" PRIu64 "%s", end >> byte_units[i].shift, byte_units[i].text);
         end = setting->max;
     }
     buf_printf(out, "%s%s%s", at, setting->unit != NULL ? " " : "",
                setting->unit != NULL ? setting->unit : "");
-}
-
-/* Check the text and put it into its field. A text field is set to the text itself. */
-static int setting_parse(const struct setting *setting, const char *text, struct config *config,
-                         struct config_error *ret_error)
-{
-    BUF_LOCAL(rule);
-
-    ret_error->text[0] = '\0';
-    if (setting->type->parse(setting, text, (char *)config + setting->offset, ret_error) == 0) {
-        return 0;
-    }
-    if (ret_error->text[0] == '\0') {
-        setting_rule(setting, &rule);
-        (void)config_fail(ret_error, "%s is not valid: must be %s", LOG_QUOTED(text, QUOTED_BYTES),
-                          buf_text(&rule));
-    }
-    return config_fail_at(ret_error, "%s", setting->name);
 }
 
 static bool in_range(const struct setting *setting, uint64_t value)
@@ -218,33 +195,28 @@ static bool is_name(const char *text)
                text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")] == '\0';
 }
 
-/* An IPv4 address, an IPv6 one, or a name that does not look like the former. */
-static bool is_host_of_address(const char *host)
-{
-    struct in6_addr parsed;
-
-    if (strchr(host, ':') != NULL) {
-        return inet_pton(AF_INET6, host, &parsed) == 1;
-    }
-    if (host[strspn(host, "0123456789.")] == '\0') {
-        return inet_pton(AF_INET, host, &parsed) == 1;
-    }
-    return host[0] != '.' && host[0] != '-' && is_name(host);
-}
-
-/* 0, or ERR_INVALID with *why. */
+/* 0, or ERR_INVALID with *why. The host is an IPv4 address, an IPv6 one, or a name that does not
+ * look like the former. */
 static int check_address(const char *text, struct config_error *why)
 {
     struct address address;
+    struct in6_addr parsed;
+    bool is_valid = false;
 
-    if (address_split(text, &address) == 0 && address.port[strspn(address.port, "0")] != '\0' &&
-        is_host_of_address(address.host)) {
-        return 0;
+    if (address_split(text, &address) == 0 && address.port[strspn(address.port, "0")] != '\0') {
+        const char *host = address.host;
+
+        is_valid = strchr(host, ':') != NULL ? inet_pton(AF_INET6, host, &parsed) == 1
+                   : host[strspn(host, "0123456789.")] == '\0'
+                       ? inet_pton(AF_INET, host, &parsed) == 1
+                       : host[0] != '.' && host[0] != '-' && is_name(host);
     }
-    return config_fail(why,
-                       "address %s must be host:port or [IPv6]:port, in %d bytes: the host a name, "
-                       "an IPv4 address, or an IPv6 address in brackets, the port in 1..65535",
-                       LOG_QUOTED(text, QUOTED_BYTES), LIMIT_ADDRESS_BYTES);
+    return is_valid ? 0
+                    : config_fail(why,
+                                  "address %s must be host:port or [IPv6]:port, in %d bytes: the "
+                                  "host a name, an IPv4 address, or an IPv6 address in brackets, "
+                                  "the port in 1..65535",
+                                  LOG_QUOTED(text, QUOTED_BYTES), LIMIT_ADDRESS_BYTES);
 }
 
 /* A name, a path, an address, or a list. */
@@ -395,27 +367,7 @@ static int parse_quota(const struct setting *setting, const char *text, void *fi
 
 /* --- lists of nodes --- */
 
-/* "id=host:port", or "host:port" of a target. */
-static int parse_peer(const char *item, bool with_id, struct net_peer *ret_peer,
-                      struct config_error *why)
-{
-    const char *equals = with_id ? strchr(item, '=') : NULL;
-    const char *address = equals != NULL ? equals + 1 : item;
-
-    if (with_id &&
-        (equals == NULL || !setting_digits(item, (size_t)(equals - item), &ret_peer->id) ||
-         ret_peer->id < 1 || ret_peer->id > LIMIT_NODE_ID)) {
-        return config_fail(why, "%s is not id=host:port with an id in 1..%d",
-                           LOG_QUOTED(item, QUOTED_BYTES), LIMIT_NODE_ID);
-    }
-    if (check_address(address, why) != 0) {
-        return ERR_INVALID;
-    }
-    ASSERT(strlen(address) < sizeof ret_peer->address);
-    memcpy(ret_peer->address, address, strlen(address) + 1);
-    return 0;
-}
-
+/* "id=host:port", or "host:port" of a target; separated by commas. */
 static int parse_peers(const struct setting *setting, const char *text, void *field,
                        struct config_error *why)
 {
@@ -428,22 +380,35 @@ static int parse_peers(const struct setting *setting, const char *text, void *fi
     ASSERT(strlen(text) < sizeof list);
     memcpy(list, text, strlen(text) + 1);
     while ((item = strsep(&rest, ",")) != NULL) {
-        const struct net_peer *last = &peers.peers[peers.count];
+        struct net_peer *peer = &peers.peers[peers.count];
+        const char *address;
+        const char *equals;
 
-        if (peers.count == setting->max) {
+        if (peers.count++ == setting->max) {
             return config_fail(why, "more than %" PRIu64 " %s", setting->max,
                                with_id ? "members" : "addresses");
         }
-        if (parse_peer(trim_item(item), with_id, &peers.peers[peers.count++], why) != 0) {
+        item = trim_item(item);
+        equals = with_id ? strchr(item, '=') : NULL;
+        if (with_id &&
+            (equals == NULL || !setting_digits(item, (size_t)(equals - item), &peer->id) ||
+             peer->id < 1 || peer->id > LIMIT_NODE_ID)) {
+            return config_fail(why, "%s is not id=host:port with an id in 1..%d",
+                               LOG_QUOTED(item, QUOTED_BYTES), LIMIT_NODE_ID);
+        }
+        address = with_id ? equals + 1 : item;
+        if (check_address(address, why) != 0) {
             return ERR_INVALID;
         }
-        for (const struct net_peer *other = peers.peers; with_id && other < last; other++) {
-            if (other->id == last->id) {
-                return config_fail(why, "id %" PRIu64 " is given twice", last->id);
+        ASSERT(strlen(address) < sizeof peer->address);
+        memcpy(peer->address, address, strlen(address) + 1);
+        for (const struct net_peer *other = peers.peers; with_id && other < peer; other++) {
+            if (other->id == peer->id) {
+                return config_fail(why, "id %" PRIu64 " is given twice", peer->id);
             }
-            if (strcmp(other->address, last->address) == 0) {
+            if (strcmp(other->address, peer->address) == 0) {
                 return config_fail(why, "ids %" PRIu64 " and %" PRIu64 " have the same address %s",
-                                   other->id, last->id, last->address);
+                                   other->id, peer->id, peer->address);
             }
         }
     }
@@ -455,28 +420,8 @@ static int parse_peers(const struct setting *setting, const char *text, void *fi
 
 #define EPOCH_MAX_MS 253402300799999ULL /* the end of the year 9999 */
 
-/* "41+10+12": three numbers of at most two digits. */
-static bool parse_bits(const char *text, size_t len, struct snowflake_layout *ret_layout)
-{
-    uint8_t *const fields[] = {&ret_layout->time_bits, &ret_layout->worker_bits,
-                               &ret_layout->sequence_bits};
-    const char *end = text + len;
-
-    for (unsigned i = 0; i < 3; i++) {
-        const char *plus = i < 2 ? memchr(text, '+', (size_t)(end - text)) : end;
-        uint64_t bits;
-
-        if (plus == NULL || plus - text > 2 ||
-            !setting_digits(text, (size_t)(plus - text), &bits)) {
-            return false;
-        }
-        *fields[i] = (uint8_t)bits;
-        text = plus + 1;
-    }
-    return ret_layout->time_bits > 0;
-}
-
-/* The epoch is compared with the clock once all settings are read. */
+/* A name, or "41+10+12": three numbers of at most two digits. The epoch is compared with the clock
+ * once all settings are read. */
 static int parse_layout(const struct setting *setting, const char *text, void *field,
                         struct config_error *why)
 {
@@ -489,8 +434,23 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
         layout = (struct snowflake_layout)SNOWFLAKE_LEAF_LAYOUT;
     } else if (is_word(text, len, "js53")) {
         layout = (struct snowflake_layout)SNOWFLAKE_JS53_LAYOUT;
-    } else if (!parse_bits(text, len, &layout)) {
-        return ERR_INVALID;
+    } else {
+        uint8_t *const bits[] = {&layout.time_bits, &layout.worker_bits, &layout.sequence_bits};
+        const char *at = text;
+
+        for (unsigned i = 0; i < COUNT_OF(bits); i++) {
+            const char *end = i < 2 ? memchr(at, '+', (size_t)(text + len - at)) : text + len;
+            uint64_t number;
+
+            if (end == NULL || end - at > 2 || !setting_digits(at, (size_t)(end - at), &number)) {
+                return ERR_INVALID;
+            }
+            *bits[i] = (uint8_t)number;
+            at = end + 1;
+        }
+        if (layout.time_bits == 0) {
+            return ERR_INVALID;
+        }
     }
     if (text[len] == '@' &&
         (!setting_digits(text + len + 1, strlen(text + len + 1), &layout.epoch_ms) ||
@@ -908,17 +868,25 @@ int config_set(struct config *config, size_t row, const char *text, enum config_
                unsigned line, struct config_error *ret_error)
 {
     struct config_origin *origin = &config->origins[row];
+    const struct setting *setting = &settings[row];
+    BUF_LOCAL(rule);
     char *copy;
 
     ASSERT(row < setting_count);
     if (strlen(text) > LIMIT_CONFIG_VALUE_BYTES) {
-        return config_fail(ret_error, "%s: the value is longer than %d bytes", settings[row].name,
+        return config_fail(ret_error, "%s: the value is longer than %d bytes", setting->name,
                            LIMIT_CONFIG_VALUE_BYTES);
     }
-    copy = MUST_HAVE(strdup(text));
-    if (setting_parse(&settings[row], copy, config, ret_error) != 0) {
+    copy = MUST_HAVE(strdup(text)); /* a text field is set to it */
+    ret_error->text[0] = '\0';
+    if (setting->type->parse(setting, copy, (char *)config + setting->offset, ret_error) != 0) {
+        if (ret_error->text[0] == '\0') {
+            setting_rule(setting, &rule);
+            (void)config_fail(ret_error, "%s is not valid: must be %s",
+                              LOG_QUOTED(text, QUOTED_BYTES), buf_text(&rule));
+        }
         free(copy);
-        return ERR_INVALID;
+        return config_fail_at(ret_error, "%s", setting->name);
     }
     free(origin->text);
     *origin = (struct config_origin){source, line, copy};
@@ -962,11 +930,14 @@ void config_print(const struct config *config, struct buf *out)
     }
 }
 
-/* Text of docs/configuration.md for a terminal: without Markdown's backquotes; links without their
- * targets. */
-static void put_plain(const char *markdown, struct buf *out)
+/* Wrap a text of docs/configuration.md for a terminal into lines of the width; each starts with
+ * `begin`. Without Markdown's backquotes; links without their targets. */
+static void put_wrapped(const char *begin, const char *markdown, struct buf *out)
 {
+    BUF_LOCAL(plain);
     const char *link = NULL; /* the end of its words */
+    const char *text;
+    size_t column = 0;
 
     for (const char *at = markdown; *at != '\0'; at++) {
         if (at == link) {
@@ -976,19 +947,9 @@ static void put_plain(const char *markdown, struct buf *out)
         } else if (*at == '[' && strchr(at, ']') != NULL && strchr(at, ']')[1] == '(') {
             link = strchr(at, ']');
         } else if (*at != '`') {
-            buf_put(out, at, 1);
+            buf_put(&plain, at, 1);
         }
     }
-}
-
-/* Wrap a text into lines of the width; each starts with `begin`. */
-static void put_wrapped(const char *begin, const char *markdown, struct buf *out)
-{
-    BUF_LOCAL(plain);
-    const char *text;
-    size_t column = 0;
-
-    put_plain(markdown, &plain);
     text = buf_text(&plain);
     while (*text != '\0') {
         size_t word = strcspn(text, " ");

@@ -39,21 +39,23 @@ static void *member_of(struct options *options, const struct flag *flag)
     return (char *)options + flag->at;
 }
 
-static int read_number(const struct flag *flag, const char *value, uint64_t *ret_number,
-                       struct config_error *ret_error)
+static int set_number(struct options *options, const struct flag *flag, const char *value,
+                      struct config_error *ret_error)
 {
-    if (text_parse_decimal(value, strlen(value), flag->min, flag->max, ret_number) != 0) {
+    uint64_t *number = member_of(options, flag);
+
+    if (number == options->lost) { /* the first of several */
+        if (options->lost_count == LIMIT_NODES) {
+            return config_fail(ret_error, "%s: given more than %d times", flag->name, LIMIT_NODES);
+        }
+        number += options->lost_count++;
+    }
+    if (text_parse_decimal(value, strlen(value), flag->min, flag->max, number) != 0) {
         return config_fail(ret_error, "%s: \"%.60s\" is not a whole number from %llu to %llu",
                            flag->name, value, (unsigned long long)flag->min,
                            (unsigned long long)flag->max);
     }
     return 0;
-}
-
-static int set_number(struct options *options, const struct flag *flag, const char *value,
-                      struct config_error *ret_error)
-{
-    return read_number(flag, value, member_of(options, flag), ret_error);
 }
 
 /* "90s", "15m", "1h", "2d". */
@@ -77,15 +79,6 @@ static int set_raise_time(struct options *options, const struct flag *flag, cons
     return config_fail(ret_error,
                        "%s: \"%.60s\" is not a time such as 90s, 15m, 1h or 2d (366d at most)",
                        flag->name, value);
-}
-
-static int set_lost(struct options *options, const struct flag *flag, const char *value,
-                    struct config_error *ret_error)
-{
-    if (options->lost_count == LIMIT_NODES) {
-        return config_fail(ret_error, "%s: given more than %d times", flag->name, LIMIT_NODES);
-    }
-    return read_number(flag, value, &options->lost[options->lost_count++], ret_error);
 }
 
 static int set_address(struct options *options, const struct flag *flag, const char *value,
@@ -159,44 +152,8 @@ static const struct flag flags[] = {
     {"--raise-time", OF_RESTORE, AT(renew.raise.time_ms), set_raise_time, 0, 0},
     {"--raise-factor", OF_RESTORE, AT(renew.raise.factor), set_number, 1, FACTOR_MAX},
     {"--compare", OF_RECOVER, AT(compare), set_path, 0, 0},
-    {"--lost", OF_RECOVER, AT(lost), set_lost, 1, LIMIT_NODE_ID},
+    {"--lost", OF_RECOVER, AT(lost), set_number, 1, LIMIT_NODE_ID},
 };
-
-/* One argument, and the next one if that is its value: *ret_used. */
-static int options_take(struct options *options, char *const argv[], unsigned *ret_used,
-                        struct config_error *ret_error)
-{
-    const char *argument = argv[0];
-    size_t len = strcspn(argument, "=");
-    const char *value = argument[len] == '=' ? argument + len + 1 : argv[1];
-    const struct flag *flag = NULL;
-
-    *ret_used = 1;
-    if (argument[0] != '-' && options->command == OPTIONS_RESTORE && options->file == NULL) {
-        options->file = argument;
-        return 0;
-    }
-    for (size_t i = 0; i < COUNT_OF(flags) && flag == NULL; i++) {
-        if ((flags[i].of & 1u << options->command) != 0 && strlen(flags[i].name) == len &&
-            memcmp(flags[i].name, argument, len) == 0) {
-            flag = &flags[i];
-        }
-    }
-    if (flag == NULL) {
-        return config_fail(ret_error, "unknown argument \"%.60s\"; --help lists them", argument);
-    }
-    if (flag->set == NULL) {
-        *(bool *)member_of(options, flag) = true;
-        return 0;
-    }
-    if (value == NULL) {
-        return config_fail(ret_error, "%s: the value is missing", flag->name);
-    }
-    *ret_used = argument[len] == '=' ? 1 : 2;
-    options->renew.raise.by_ids |= flag->at == AT(renew.raise.ids);
-    options->renew.raise.by_time |= flag->at == AT(renew.raise.time_ms);
-    return flag->set(options, flag, value, ret_error);
-}
 
 /* --- required arguments --- */
 
@@ -242,14 +199,40 @@ int options_read(enum options_command command, char *const argv[], struct option
                  struct config_error *ret_error)
 {
     struct options options = {.command = command, .renew.raise = {.factor = OPTIONS_FACTOR}};
-    unsigned used;
 
-    for (; *argv != NULL && !options.help; argv += used) {
-        int err = options_take(&options, argv, &used, ret_error);
+    for (; *argv != NULL && !options.help; argv++) {
+        const char *argument = argv[0];
+        size_t len = strcspn(argument, "=");
+        const char *value = argument[len] == '=' ? argument + len + 1 : argv[1];
+        const struct flag *flag = NULL;
 
-        if (err != 0) {
-            return err;
+        if (argument[0] != '-' && command == OPTIONS_RESTORE && options.file == NULL) {
+            options.file = argument;
+            continue;
         }
+        for (size_t i = 0; i < COUNT_OF(flags) && flag == NULL; i++) {
+            if ((flags[i].of & 1u << command) != 0 && strlen(flags[i].name) == len &&
+                memcmp(flags[i].name, argument, len) == 0) {
+                flag = &flags[i];
+            }
+        }
+        if (flag == NULL) {
+            return config_fail(ret_error, "unknown argument \"%.60s\"; --help lists them",
+                               argument);
+        }
+        if (flag->set == NULL) {
+            *(bool *)member_of(&options, flag) = true;
+            continue;
+        }
+        if (value == NULL) {
+            return config_fail(ret_error, "%s: the value is missing", flag->name);
+        }
+        options.renew.raise.by_ids |= flag->at == AT(renew.raise.ids);
+        options.renew.raise.by_time |= flag->at == AT(renew.raise.time_ms);
+        if (flag->set(&options, flag, value, ret_error) != 0) {
+            return ERR_INVALID;
+        }
+        argv += argument[len] != '='; /* the value was the next one */
     }
     *ret_options = options;
     return options.help ? 0 : options_check(&options, ret_error);
@@ -364,58 +347,34 @@ static void put_backup(const struct saved *saved, uint64_t now_ms, struct buf *o
     }
 }
 
-static void put_checked_file(const struct saved *saved, uint64_t now_ms, struct buf *out)
-{
-    size_t tags = 0;
-    size_t measured = 0;
-
-    for (size_t i = 0; i < saved->count; i++) {
-        if (saved->rows[i].key[0] == FSM_TABLE_TAGS) {
-            tags++;
-            measured += saved->rows[i].span_ms > 0;
-        }
-    }
-    put_backup(saved, now_ms, out);
-    buf_printf(out,
-               "%zu rows, %zu of them tags (deleted ones too), of %zu of which is known how "
-               "fast they grew.\n",
-               saved->count, tags, measured);
-}
-
-static void put_survivor(const struct options *options, const struct saved *saved, struct buf *out)
-{
-    char uid[UID_TEXT_BYTES];
-
-    buf_printf(out,
-               "The directory is whole: cluster %s (uid %s), node %" PRIu64
-               ".\nIts log ends at term %" PRIu64 ", index %" PRIu64 ".\n",
-               saved->cluster_id, uid_text(&saved->uid, uid), saved->node_id, saved->term,
-               saved->index);
-    if (saved->tail > 0) {
-        buf_printf(out,
-                   "The last %" PRIu64 " entries may not have been acknowledged to anybody; they "
-                   "count as if they were.\n",
-                   saved->tail);
-    }
-    if (options->compare_count > 0) {
-        buf_printf(out, "No survivor that it was compared with (%u) knows more.\n",
-                   options->compare_count);
-    }
-    for (unsigned i = 0; i < options->lost_count; i++) {
-        buf_printf(out, "Node %" PRIu64 " is taken for lost: it must never start again.\n",
-                   options->lost[i]);
-    }
-}
-
 static void put_source(const struct options *options, const struct saved *saved,
                        const struct renewed *renewed, uint64_t now_ms, struct buf *out)
 {
     char time[TEXT_TIME_BYTES];
+    char uid[UID_TEXT_BYTES];
 
     if (options->command == OPTIONS_RESTORE) {
         put_backup(saved, now_ms, out);
     } else {
-        put_survivor(options, saved, out);
+        buf_printf(out,
+                   "The directory is whole: cluster %s (uid %s), node %" PRIu64
+                   ".\nIts log ends at term %" PRIu64 ", index %" PRIu64 ".\n",
+                   saved->cluster_id, uid_text(&saved->uid, uid), saved->node_id, saved->term,
+                   saved->index);
+        if (saved->tail > 0) {
+            buf_printf(out,
+                       "The last %" PRIu64 " entries may not have been acknowledged to anybody; "
+                       "they count as if they were.\n",
+                       saved->tail);
+        }
+        if (options->compare_count > 0) {
+            buf_printf(out, "No survivor that it was compared with (%u) knows more.\n",
+                       options->compare_count);
+        }
+        for (unsigned i = 0; i < options->lost_count; i++) {
+            buf_printf(out, "Node %" PRIu64 " is taken for lost: it must never start again.\n",
+                       options->lost[i]);
+        }
     }
     buf_printf(out, "\n%zu tags:\n", renewed->tag_count);
     buf_put(out, renewed->tags.data, renewed->tags.len);
@@ -438,36 +397,15 @@ static void put_source(const struct options *options, const struct saved *saved,
     }
 }
 
-/* The raise is by time: compare it with the backup's age. */
-static void put_time_limits(const struct raise *raise, uint64_t age, struct buf *out)
-{
-    char raised[SPAN_BYTES];
-    char whole[SPAN_BYTES];
-    char old[SPAN_BYTES];
-    uint64_t covered = raise->time_ms * raise->factor;
-
-    buf_printf(out,
-               "- Ids of a tag that grew, in the time from the backup to the end of the old "
-               "cluster, by more than\n  it would grow in %s as fast as measured, times %" PRIu64
-               " (and by more than %" PRIu64 " of its largest segments).\n",
-               span(raise->time_ms, raised), raise->factor, raise->factor);
-    if (age > covered) {
-        buf_printf(out,
-                   "  WARNING: the backup is %s old. At the measured rate that is more than the "
-                   "raise covers (%s).\n  Unless the old cluster ended long ago, give a longer "
-                   "--raise-time.\n",
-                   span(age, old), span(covered, whole));
-    } else if (age > raise->time_ms) {
-        buf_printf(out,
-                   "  The backup is %s old, longer than %s: only the factor covers the rest.\n",
-                   span(age, old), span(raise->time_ms, raised));
-    }
-}
-
 static void put_raise_limits(const struct options *options, const struct saved *saved,
                              const struct renewed *renewed, uint64_t now_ms, struct buf *out)
 {
     const struct raise *raise = &options->renew.raise;
+    uint64_t covered = raise->time_ms * raise->factor;
+    uint64_t age = age_ms(saved, now_ms);
+    char raised[SPAN_BYTES];
+    char whole[SPAN_BYTES];
+    char old[SPAN_BYTES];
     const char *since = options->command == OPTIONS_RESTORE ? "after the backup was taken"
                                                             : "by entries that only lost nodes had";
 
@@ -476,8 +414,24 @@ static void put_raise_limits(const struct options *options, const struct saved *
         buf_printf(out, "- Ids of a tag of which more than %" PRIu64 " were granted %s%s.\n",
                    raise->ids, since, raise->by_time ? ", where that is the larger raise" : "");
     }
-    if (raise->by_time) {
-        put_time_limits(raise, age_ms(saved, now_ms), out);
+    if (raise->by_time) { /* compare it with the backup's age */
+        buf_printf(out,
+                   "- Ids of a tag that grew, in the time from the backup to the end of the old "
+                   "cluster, by more than\n  it would grow in %s as fast as measured, times "
+                   "%" PRIu64 " (and by more than %" PRIu64 " of its largest segments).\n",
+                   span(raise->time_ms, raised), raise->factor, raise->factor);
+        if (age > covered) {
+            buf_printf(out,
+                       "  WARNING: the backup is %s old. At the measured rate that is more than "
+                       "the raise covers (%s).\n  Unless the old cluster ended long ago, give a "
+                       "longer --raise-time.\n",
+                       span(age, old), span(covered, whole));
+        } else if (age > raise->time_ms) {
+            buf_printf(out,
+                       "  The backup is %s old, longer than %s: only the factor covers the "
+                       "rest.\n",
+                       span(age, old), raised);
+        }
     }
     buf_put(out, renewed->limits.data, renewed->limits.len);
     buf_printf(out,
@@ -569,32 +523,6 @@ struct readmit_found {
     struct rollback memory;
 };
 
-/* --- what is there --- */
-
-static int readmit_take(const struct store_loaded *loaded, struct readmit_found *found,
-                        struct store_error *ret_error)
-{
-    const struct buf *peers = &loaded->locals[LOCAL_PEERS];
-    const struct buf *starts = &loaded->locals[LOCAL_INCARNATIONS];
-    struct incarnations incarnations;
-
-    if (incarnations_load(&incarnations, starts->data, starts->len) != 0) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "the list of starts is damaged or of another version");
-    }
-    found->newest = incarnations_newest(&incarnations);
-    found->term = loaded->term;
-    found->vote = loaded->vote;
-    if (rollback_load(&found->memory, peers->data, peers->len) != 0) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "what is known of the peers is damaged or of another version");
-    }
-    return found->memory.older
-               ? 0
-               : store_error_set(ret_error, ERR_NOT_FOUND,
-                                 "it is not marked: its node may be started as it is");
-}
-
 /* Check all of it; then open it as its node would. */
 static int open_marked(const char *dir, struct store **ret_store, struct readmit_found *found,
                        struct store_error *ret_error)
@@ -603,6 +531,7 @@ static int open_marked(const char *dir, struct store **ret_store, struct readmit
         .use = STORE_LMDB_LOOK, .dir = dir, .map_bytes = 1 << 20, .loose_mode = true};
     struct store_space space;
     struct store_loaded loaded;
+    struct incarnations incarnations;
     bool made;
     int err = read_survivor(dir, false, &found->saved, ret_error);
 
@@ -623,7 +552,23 @@ static int open_marked(const char *dir, struct store **ret_store, struct readmit
     }
     err = (*ret_store)->ops->load(*ret_store, &loaded, NULL, NULL, ret_error);
     if (err == 0) {
-        err = readmit_take(&loaded, found, ret_error);
+        const struct buf *peers = &loaded.locals[LOCAL_PEERS];
+        const struct buf *starts = &loaded.locals[LOCAL_INCARNATIONS];
+
+        found->term = loaded.term;
+        found->vote = loaded.vote;
+        if (incarnations_load(&incarnations, starts->data, starts->len) != 0) {
+            err = store_error_set(ret_error, ERR_CORRUPT,
+                                  "the list of starts is damaged or of another version");
+        } else if (rollback_load(&found->memory, peers->data, peers->len) != 0) {
+            err = store_error_set(ret_error, ERR_CORRUPT,
+                                  "what is known of the peers is damaged or of another version");
+        } else if (!found->memory.older) {
+            err = store_error_set(ret_error, ERR_NOT_FOUND,
+                                  "it is not marked: its node may be started as it is");
+        } else {
+            found->newest = incarnations_newest(&incarnations);
+        }
         store_loaded_release(&loaded);
     }
     if (err != 0) {
@@ -632,26 +577,13 @@ static int open_marked(const char *dir, struct store **ret_store, struct readmit
     return err;
 }
 
-/* --- all of it --- */
-
-static int unmark(struct store *store, struct readmit_found *found, struct store_error *ret_error)
+static int readmit(const struct options *options)
 {
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_op op = {.kind = STORE_LOCAL, .local_key = LOCAL_PEERS};
-    BUF_LOCAL(record);
-
-    found->memory.older = false;
-    rollback_save(&found->memory, &record);
-    op.local = record.data;
-    op.local_len = (uint32_t)record.len;
-    STAILQ_INSERT_TAIL(&list, &op, link);
-    return store->ops->commit(store, &list, ret_error);
-}
-
-static int readmit(const struct options *options)
-{
     struct readmit_found found = {.newest = 0};
     struct store_error error = {""};
+    BUF_LOCAL(record);
     char uid[UID_TEXT_BYTES];
     struct store *store;
     int err = open_marked(options->from_dir, &store, &found, &error);
@@ -677,7 +609,12 @@ static int readmit(const struct options *options)
         }
     }
     if (err == 0) {
-        err = unmark(store, &found, &error);
+        found.memory.older = false;
+        rollback_save(&found.memory, &record);
+        op.local = record.data;
+        op.local_len = (uint32_t)record.len;
+        STAILQ_INSERT_TAIL(&list, &op, link);
+        err = store->ops->commit(store, &list, &error);
         if (err != 0) {
             (void)recovery_refuse(options, err, options->from_dir, error.text);
         } else if (puts("the mark is off: start the node while all others run") < 0 ||
@@ -690,40 +627,6 @@ static int readmit(const struct options *options)
 }
 
 /* --- leafd restore, leafd recover --- */
-
-/* --- the source --- */
-
-/* The other survivor must be of the same cluster, and its log must not reach further. */
-static int compare_with(const char *dir, const struct saved *own, struct saved *ret_other,
-                        struct store_error *ret_error)
-{
-    struct store_error error = {""};
-    char uid[UID_TEXT_BYTES];
-    int err = read_survivor(dir, false, ret_other, &error);
-
-    if (err != 0) {
-        return store_error_set(ret_error, err, "--compare: %.200s", error.text);
-    }
-    /* Cluster names are often the same; uids are not. */
-    if (strcmp(own->cluster_id, ret_other->cluster_id) != 0 ||
-        (!uid_is_none(&own->uid) && !uid_is_none(&ret_other->uid) &&
-         !uid_equal(&own->uid, &ret_other->uid)) ||
-        ret_other->node_id == own->node_id) {
-        return store_error_set(ret_error, ERR_WRONG_NODE,
-                               "--compare %.100s is of node %" PRIu64 " of cluster %s (uid %s)",
-                               dir, ret_other->node_id, ret_other->cluster_id,
-                               uid_text(&ret_other->uid, uid));
-    }
-    if (ret_other->log_term > own->log_term ||
-        (ret_other->log_term == own->log_term && ret_other->index > own->index)) {
-        return store_error_set(ret_error, ERR_STALE,
-                               "%.80s knows more: its log ends at term %" PRIu64 ", index %" PRIu64
-                               ", this one's at %" PRIu64 ", %" PRIu64 ": recover from that one",
-                               dir, ret_other->log_term, ret_other->index, own->log_term,
-                               own->index);
-    }
-    return 0;
-}
 
 static bool is_among(const uint64_t ids[], unsigned count, uint64_t id)
 {
@@ -770,7 +673,8 @@ static int check_members(const struct options *options, const struct saved *own,
     return 0;
 }
 
-/* The other members: present or lost. */
+/* The other members: present or lost. Another survivor must be of the same cluster, and its log
+ * must not reach further. */
 static int compare_survivors(const struct options *options, const struct saved *own,
                              struct store_error *ret_error)
 {
@@ -778,39 +682,36 @@ static int compare_survivors(const struct options *options, const struct saved *
     unsigned count = 1;
 
     for (unsigned i = 0; i < options->compare_count; i++) {
+        const char *dir = options->compare[i];
+        struct store_error error = {""};
+        char uid[UID_TEXT_BYTES];
         struct saved other; /* without rows */
-        int err = compare_with(options->compare[i], own, &other, ret_error);
+        int err = read_survivor(dir, false, &other, &error);
 
         if (err != 0) {
-            return err;
+            return store_error_set(ret_error, err, "--compare: %.200s", error.text);
+        }
+        /* Cluster names are often the same; uids are not. */
+        if (strcmp(own->cluster_id, other.cluster_id) != 0 ||
+            (!uid_is_none(&own->uid) && !uid_is_none(&other.uid) &&
+             !uid_equal(&own->uid, &other.uid)) ||
+            other.node_id == own->node_id) {
+            return store_error_set(ret_error, ERR_WRONG_NODE,
+                                   "--compare %.100s is of node %" PRIu64 " of cluster %s (uid %s)",
+                                   dir, other.node_id, other.cluster_id, uid_text(&other.uid, uid));
+        }
+        if (other.log_term > own->log_term ||
+            (other.log_term == own->log_term && other.index > own->index)) {
+            return store_error_set(ret_error, ERR_STALE,
+                                   "%.80s knows more: its log ends at term %" PRIu64
+                                   ", index %" PRIu64 ", this one's at %" PRIu64 ", %" PRIu64
+                                   ": recover from that one",
+                                   dir, other.log_term, other.index, own->log_term, own->index);
         }
         here[count++] = other.node_id;
     }
     return check_members(options, own, here, count, ret_error);
 }
-
-/* about: what an error is about. */
-static int recovery_read(const struct options *options, struct saved *ret_saved,
-                         const char **ret_about, struct store_error *ret_error)
-{
-    int err;
-
-    *ret_about = options->file;
-    if (options->command == OPTIONS_RESTORE) {
-        return read_backup(options->file, ret_saved, ret_error);
-    }
-    *ret_about = options->from_dir;
-    err = read_survivor(options->from_dir, true, ret_saved, ret_error);
-    if (err == 0) {
-        err = compare_survivors(options, ret_saved, ret_error);
-        if (err != 0) {
-            saved_free(ret_saved);
-        }
-    }
-    return err;
-}
-
-/* --- all of it --- */
 
 /* The rows are ready: ask, write, print the next steps. */
 static int write_out(const struct options *options, const struct saved *saved,
@@ -830,7 +731,6 @@ static int write_out(const struct options *options, const struct saved *saved,
     struct store_error error = {""};
     char uid[UID_TEXT_BYTES];
     struct buf text = BUF_INIT;
-    uint64_t store_id = 0;
     int err = fresh.address[0] == '\0' ? store_error_set(&error, ERR_INVALID,
                                                          "its own address is not known: give "
                                                          "--peer-address")
@@ -860,7 +760,7 @@ static int write_out(const struct options *options, const struct saved *saved,
         }
     }
     if (!options->dry_run) {
-        err = fresh_write(&fresh, &store_id, &error);
+        err = fresh_write(&fresh, &error);
     }
     if (err != 0) {
         return recovery_refuse(options, err, options->to_dir, error.text);
@@ -874,16 +774,36 @@ static int recover_or_restore(const struct options *options)
     uint64_t now_ms = clock_wall_ms(clock_system());
     struct store_error error = {""};
     struct buf text = BUF_INIT;
-    const char *about = "";
+    bool restores = options->command == OPTIONS_RESTORE;
+    const char *about = restores ? options->file : options->from_dir; /* of errors */
     struct renewed renewed;
     struct saved saved;
-    int err = recovery_read(options, &saved, &about, &error);
+    size_t tags = 0;
+    size_t measured = 0;
+    int err = restores ? read_backup(options->file, &saved, &error)
+                       : read_survivor(options->from_dir, true, &saved, &error);
 
+    if (err == 0 && !restores) {
+        err = compare_survivors(options, &saved, &error);
+        if (err != 0) {
+            saved_free(&saved);
+        }
+    }
     if (err != 0) {
         return recovery_refuse(options, err, about, error.text);
     }
     if (options->check) {
-        put_checked_file(&saved, now_ms, &text);
+        for (size_t i = 0; i < saved.count; i++) {
+            if (saved.rows[i].key[0] == FSM_TABLE_TAGS) {
+                tags++;
+                measured += saved.rows[i].span_ms > 0;
+            }
+        }
+        put_backup(&saved, now_ms, &text);
+        buf_printf(&text,
+                   "%zu rows, %zu of them tags (deleted ones too), of %zu of which is known how "
+                   "fast they grew.\n",
+                   saved.count, tags, measured);
         err = print_and_free(&text);
     } else {
         err = renew(&saved, &options->renew, now_ms, &renewed, &error);

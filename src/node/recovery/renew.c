@@ -14,8 +14,8 @@
 #include "src/base/zone.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
-#include "src/id/fsm/fsm_settings.h"
-#include "src/state/facts.h"
+#include "src/id/fsm/fsm.h"
+#include "src/state/state_tables.h"
 #include "src/state/journal.h"
 
 /* Raise of the epochs of worker ids. No worker id was acquired this often since, so no holder of
@@ -66,9 +66,11 @@ static int put_renewed_row(struct renewing *renewing, const void *key, size_t ke
     return state_load_row(renewing->state, key, key_len, value, value_len);
 }
 
-static int keep_row(struct renewing *renewing, const struct saved_row *row)
+/* The row with another value. */
+static int put_renewed(struct renewing *renewing, const struct saved_row *row, const void *value,
+                       size_t value_len)
 {
-    int err = put_renewed_row(renewing, row->key, row->key_len, saved_value(row), row->value_len);
+    int err = put_renewed_row(renewing, row->key, row->key_len, value, value_len);
 
     return err == 0 ? 0 : fail_row(renewing, row, err);
 }
@@ -78,20 +80,6 @@ static int keep_row(struct renewing *renewing, const struct saved_row *row)
 static uint64_t times_capped(uint64_t a, uint64_t b)
 {
     return b != 0 && a > TAG_MAX_ID_END / b ? TAG_MAX_ID_END : a * b;
-}
-
-/* Numbers of the largest segment. With a cover_s segments follow the pace, and the default max_step
- * is far above them: a raise by it would use up a tag with a max. */
-static uint64_t largest_segment(const struct saved_row *row, const struct tag_row *tag)
-{
-    uint64_t most = (uint64_t)tag->max_step * increment_of(tag->increment);
-    uint64_t least = (uint64_t)TAG_DEFAULT_MAX_STEP * increment_of(tag->increment);
-    double paced = (double)row->grew * tag->cover_s * 1000 / (double)row->span_ms;
-
-    if (tag->cover_s == 0 || most < least || paced >= (double)most) {
-        return most;
-    }
-    return paced > (double)least ? (uint64_t)paced : least;
 }
 
 bool renew_raise(const struct raise *raise, const struct saved_row *row, const struct tag_row *tag,
@@ -104,8 +92,15 @@ bool renew_raise(const struct raise *raise, const struct saved_row *row, const s
     if (raise->by_time && known) { /* even an idle tag may have been granted some segments */
         double grown = (double)row->grew * (double)raise->time_ms / (double)row->span_ms;
         uint64_t by = grown < (double)TAG_MAX_ID_END / 2 ? (uint64_t)grown + 1 : TAG_MAX_ID_END;
-        uint64_t segment = largest_segment(row, tag);
+        /* Numbers of the largest segment. With a cover_s segments follow the pace, and the default
+         * max_step is far above them: a raise by it would use up a tag with a max. */
+        uint64_t segment = (uint64_t)tag->max_step * increment_of(tag->increment);
+        uint64_t least = (uint64_t)TAG_DEFAULT_MAX_STEP * increment_of(tag->increment);
+        double paced = (double)row->grew * tag->cover_s * 1000 / (double)row->span_ms;
 
+        if (tag->cover_s > 0 && segment >= least && paced < (double)segment) {
+            segment = paced > (double)least ? (uint64_t)paced : least;
+        }
         by_time = times_capped(by > segment ? by : segment, raise->factor);
     }
     *ret_numbers = by_ids > by_time ? by_ids : by_time;
@@ -217,20 +212,6 @@ static struct saved_row growth_in_period(const struct renewing *renewing,
     return of;
 }
 
-/* Numbers that the tag may have taken of the period, bounded by the period's age. A tag observed
- * only briefly may still use up its period. */
-static uint64_t numbers_of_time(const struct raise *raise, const struct saved_row *growth,
-                                const struct shape *shape, const struct moment *now)
-{
-    uint64_t time_ms = raise->time_ms < now->elapsed_ms ? raise->time_ms : now->elapsed_ms;
-    double even = (double)shape->numbers * (double)time_ms / (double)now->length_ms;
-    double grown = (double)growth->grew * (double)time_ms / (double)growth->span_ms + 1;
-    double numbers = grown * (double)raise->factor;
-
-    numbers = numbers > even ? numbers : even;
-    return numbers < (double)shape->numbers ? (uint64_t)numbers + 1 : shape->numbers;
-}
-
 /* The raise in numbers of the present period, of which `left` remain: the larger one, unless it
  * takes all of them and the raise by time needs fewer. */
 static int raise_in_period(struct renewing *renewing, const struct saved_row *row,
@@ -240,9 +221,18 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
     const struct raise *raise = &renewing->options->raise;
     struct saved_row growth = growth_in_period(renewing, row, shape, tag->max_id);
     bool by_time = raise->by_time && growth.span_ms >= SPAN_MIN_MS;
-    uint64_t of_time = by_time ? numbers_of_time(raise, &growth, shape, now) : 0;
     uint64_t of_ids = raise->by_ids ? raise->ids : 0;
+    uint64_t of_time = 0;
 
+    if (by_time) { /* bounded by the period's age; one observed only briefly may still be used up */
+        uint64_t time_ms = raise->time_ms < now->elapsed_ms ? raise->time_ms : now->elapsed_ms;
+        double even = (double)shape->numbers * (double)time_ms / (double)now->length_ms;
+        double grown = (double)growth.grew * (double)time_ms / (double)growth.span_ms + 1;
+        double numbers = grown * (double)raise->factor;
+
+        numbers = numbers > even ? numbers : even;
+        of_time = numbers < (double)shape->numbers ? (uint64_t)numbers + 1 : shape->numbers;
+    }
     if (!by_time && !raise->by_ids) {
         return raise_of(renewing, row, tag, ret_numbers);
     }
@@ -290,7 +280,6 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
     buf_printf(&renewing->to->tags, "raised by %" PRIu64 " in %" PRIu32, tag->max_id - first,
                now.period);
     if (tag->max_id == end) {
-        renewing->to->used_up++;
         buf_printf(&renewing->to->tags, "; NOT by %" PRIu64 ": %s", by,
                    end == tag_bound(tag) ? "it ends there, and is exhausted"
                                          : "no number is left until the next period begins");
@@ -365,8 +354,7 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
     tag.recalling = false;
     renewing->to->tag_count += !tag.deleted;
     row_put(&value, tag_row_format(&tag), &tag);
-    err = put_renewed_row(renewing, row->key, row->key_len, value.data, value.len);
-    return err == 0 ? 0 : fail_row(renewing, row, err);
+    return put_renewed(renewing, row, value.data, value.len);
 }
 
 /* --- worker ids --- */
@@ -438,25 +426,10 @@ static int renew_worker(struct renewing *renewing, const struct saved_row *row)
     return put_worker(renewing, &worker);
 }
 
-/* --- settings --- */
-
-static int renew_setting(struct renewing *renewing, const struct saved_row *row)
-{
-    BUF_LOCAL(value);
-    int err;
-
-    if (row->key_len != 1 + strlen(STATE_SETTING_TIME) ||
-        memcmp(row->key + 1, STATE_SETTING_TIME, row->key_len - 1) != 0) {
-        return keep_row(renewing, row);
-    }
-    facts_time_value(renewing->now_ms, &value);
-    err = put_renewed_row(renewing, row->key, row->key_len, value.data, value.len);
-    return err == 0 ? 0 : fail_row(renewing, row, err);
-}
-
 /* --- the birth --- */
 
 #define BIRTH_KEY "s" STATE_SETTING_BIRTH
+#define TIME_KEY "s" STATE_SETTING_TIME
 
 /* The row of the new cluster's birth, with a new uid, by which it and the old cluster's nodes
  * refuse each other. No first list of members has its digest: a node with an empty directory does
@@ -512,6 +485,8 @@ static int put_rules(struct renewing *renewing, const struct saved_row *old)
 
 static int renew_row(struct renewing *renewing, const struct saved_row *row)
 {
+    BUF_LOCAL(value);
+
     if (!renewing->born && beside_key(row, BIRTH_KEY) >= 0 && put_new_birth(renewing) != 0) {
         return fail_row(renewing, row, ERR_CORRUPT);
     }
@@ -537,11 +512,17 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
         return 0; /* the old cluster's */
     case FSM_TABLE_KEYS:
         renewing->to->keys++;
-        return renewing->options->drop_keys ? 0 : keep_row(renewing, row);
+        return renewing->options->drop_keys
+                   ? 0
+                   : put_renewed(renewing, row, saved_value(row), row->value_len);
     case FSM_TABLE_LAYOUTS:
-        return keep_row(renewing, row);
+        return put_renewed(renewing, row, saved_value(row), row->value_len);
     case STATE_TABLE_SETTINGS:
-        return renew_setting(renewing, row);
+        if (beside_key(row, TIME_KEY) != 0) {
+            return put_renewed(renewing, row, saved_value(row), row->value_len);
+        }
+        facts_time_value(renewing->now_ms, &value);
+        return put_renewed(renewing, row, value.data, value.len);
     case FSM_TABLE_TAGS:
         return renew_tag(renewing, row);
     case FSM_TABLE_WORKERS:

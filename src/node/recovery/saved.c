@@ -23,7 +23,7 @@
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
-#include "src/state/facts.h"
+#include "src/state/state_tables.h"
 #include "storage/lmdb/dir.h"
 #include "storage/lmdb/store.h"
 
@@ -215,25 +215,6 @@ int read_backup(const char *path, struct saved *ret_saved, struct store_error *r
 
 /* --- a directory --- */
 
-/* The newest configuration of the log, committed or not. */
-static void find_members(const struct store_loaded *loaded, struct configuration *ret_members)
-{
-    const void *conf = loaded->position.conf;
-    size_t len = loaded->position.conf_len;
-
-    for (size_t i = loaded->entry_count; i > 0; i--) {
-        if (loaded->entries[i - 1].type != ENTRY_COMMAND &&
-            configuration_check(loaded->entries[i - 1].data, loaded->entries[i - 1].len) == 0) {
-            conf = loaded->entries[i - 1].data;
-            len = loaded->entries[i - 1].len;
-            break;
-        }
-    }
-    if (configuration_decode(conf, len, ret_members) != 0) {
-        ret_members->count = 0;
-    }
-}
-
 /* While a store is loaded, its rows go into the list, if they are wanted, and into the state
  * machine. */
 struct loading {
@@ -252,31 +233,6 @@ static int add_row(void *data, const struct store_row *row)
     return prepare_load_row(loading->state, row);
 }
 
-/* Apply an entry that is newer than the rows. */
-static int apply_entry(struct loading *loading, uint64_t index, const struct store_entry *entry,
-                       struct store_error *ret_error)
-{
-    struct row_changes changes = {0};
-    BUF_LOCAL(result);
-    int err =
-        state_apply(loading->state, index, entry->term, entry->data, entry->len, &result, &changes);
-
-    for (size_t i = 0; i < changes.count; i++) {
-        const struct row_change *change = &changes.items[i];
-
-        saved_add(loading->saved, change->key.data, change->key.len, change->value.data,
-                  change->value.len);
-    }
-    row_changes_release(&changes);
-    if (err == ERR_DIVERGED) {
-        return store_error_set(ret_error, err,
-                               "entry %" PRIu64 " of its log says that its state is not the "
-                               "cluster's: take another survivor",
-                               index);
-    }
-    return 0; /* bytes that are no command change nothing, on nodes too */
-}
-
 /* The rows of the log's entries, and the node's own address in its state. */
 static int take_entries(struct loading *loading, const struct store_loaded *loaded,
                         struct store_error *ret_error)
@@ -287,11 +243,29 @@ static int take_entries(struct loading *loading, const struct store_loaded *load
     int err = prepare_check_entries(loading->state, loaded, ret_error);
 
     for (size_t i = 0; i < loaded->entry_count && err == 0; i++) {
+        const struct store_entry *entry = &loaded->entries[i];
         uint64_t index = loaded->first_index + i;
+        struct row_changes changes = {0};
+        BUF_LOCAL(result);
 
-        if (index > loaded->position.index && loaded->entries[i].type == ENTRY_COMMAND) {
-            err = apply_entry(loading, index, &loaded->entries[i], ret_error);
+        if (index <= loaded->position.index || entry->type != ENTRY_COMMAND) {
+            continue; /* the rows have it */
         }
+        /* Bytes that are no command change nothing, on nodes too. */
+        if (state_apply(loading->state, index, entry->term, entry->data, entry->len, &result,
+                        &changes) == ERR_DIVERGED) {
+            err = store_error_set(ret_error, ERR_DIVERGED,
+                                  "entry %" PRIu64 " of its log says that its state is not the "
+                                  "cluster's: take another survivor",
+                                  index);
+        }
+        for (size_t k = 0; k < changes.count; k++) {
+            const struct row_change *change = &changes.items[k];
+
+            saved_add(saved, change->key.data, change->key.len, change->value.data,
+                      change->value.len);
+        }
+        row_changes_release(&changes);
     }
     moved = state_member_address(loading->state, saved->node_id);
     if (moved != NULL) {
@@ -308,6 +282,8 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
 {
     struct saved *saved = loading->saved;
     size_t count = loaded->entry_count;
+    const void *conf = loaded->position.conf;
+    size_t conf_len = loaded->position.conf_len;
     struct birth birth;
     int err = state_load_end(loading->state, loaded->position.index);
 
@@ -325,7 +301,19 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     saved->term = saved->log_term < LIMIT_PLAUSIBLE ? saved->log_term : 1;
     saved->tail = saved->index - loaded->position.index;
     saved->local = true;
-    find_members(loaded, &saved->members);
+    /* The newest configuration of the log, committed or not. */
+    for (size_t i = count; i > 0; i--) {
+        const struct store_entry *entry = &loaded->entries[i - 1];
+
+        if (entry->type != ENTRY_COMMAND && configuration_check(entry->data, entry->len) == 0) {
+            conf = entry->data;
+            conf_len = entry->len;
+            break;
+        }
+    }
+    if (configuration_decode(conf, conf_len, &saved->members) != 0) {
+        saved->members.count = 0;
+    }
     err = loading->with_rows ? take_entries(loading, loaded, ret_error) : 0;
     if (state_birth(loading->state, &birth)) { /* perhaps in the log alone */
         saved->uid = birth.uid;
@@ -421,7 +409,7 @@ int fresh_check_outside(const char *dir, const char *source, struct store_error 
                            dir, source);
 }
 
-int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_error *ret_error)
+int fresh_write(const struct fresh *fresh, struct store_error *ret_error)
 {
     struct configuration configuration = {0};
     BUF_LOCAL(conf);
@@ -464,6 +452,5 @@ int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_
         ASSERT(made);
         store->ops->close(store);
     }
-    *ret_store_id = config.identity.store_id;
     return err;
 }

@@ -132,7 +132,6 @@ struct renewed {
     size_t row_count;
     size_t tag_count; /* that are not deleted, */
     size_t clamped;   /* of these: could not be raised by this much */
-    size_t used_up;   /* with no number left in today's period, or at all */
     size_t keys;      /* kept, or dropped */
     size_t workers;
 };
@@ -169,7 +168,6 @@ int fresh_check(const char *dir, struct store_error *ret_error) MUST_CHECK;
 int fresh_check_outside(const char *dir, const char *source,
                         struct store_error *ret_error) MUST_CHECK;
 
-int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id,
-                struct store_error *ret_error) MUST_CHECK;
+int fresh_write(const struct fresh *fresh, struct store_error *ret_error) MUST_CHECK;
 
 #endif

@@ -94,7 +94,7 @@ static int setup(void **state)
     f->argv[2] = f->path;
     assert_int_equal(config_load(3, f->argv, f->env, &f->started, &action, &error), 0);
     log_setup(f->started.log_level, 1);
-    reload_init(&f->reload, &f->started, &f->counts);
+    f->reload = (struct reload){.started = &f->started, .counts = &f->counts};
     for (int i = 0; i < 3; i++) {
         static const struct reload_part parts[] = {
             {.name = "first", .prepare = prepare, .commit = commit, .drop = drop},

@@ -185,7 +185,7 @@ static void test_a_link_that_breaks(void **state)
     begin_look(&ring, 1, &looked);
     ring_settle(&ring);
     assert_int_equal(looked.asked.done, 0);
-    replica_link_changed(replica_of(&ring, 1), 3, false);
+    replica_link_changed(&replica_of(&ring, 1)->peers.receiver, 3, false);
     ring_settle(&ring);
     expect_done(&looked, 0);
     assert_false(node_of(&looked, 3)->asked);

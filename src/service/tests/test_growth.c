@@ -39,9 +39,10 @@ static void test_the_first_max_id_of_the_hour_is_kept(void **state)
     struct growth growth;
 
     (void)state;
-    growth_init(&growth, 1, START_MS);
+    growth = (struct growth){.seed = 1};
+    growth_reset(&growth, START_MS);
     expect_none(&growth, "a");
-    assert_int_equal(growth_since_ms(&growth), START_MS);
+    assert_int_equal(growth_look(&growth, START_MS).since_ms, START_MS);
     note(&growth, "a", 100, START_MS);
     note(&growth, "a", 200, START_MS + 1);
     note(&growth, "b", 7, START_MS + 25 * MINUTE_MS);
@@ -49,7 +50,7 @@ static void test_the_first_max_id_of_the_hour_is_kept(void **state)
     expect(&growth, "a", 100);
     expect(&growth, "b", 7);
     expect_none(&growth, "c");
-    assert_true(growth_is_whole(&growth));
+    assert_true(growth_look(&growth, START_MS + 25 * MINUTE_MS).whole);
     growth_free(&growth);
 }
 
@@ -57,18 +58,21 @@ static void test_what_is_older_than_an_hour_is_forgotten(void **state)
 {
     struct growth growth;
     uint64_t now_ms = START_MS;
+    uint64_t since_ms;
 
     (void)state;
-    growth_init(&growth, 1, START_MS);
+    growth = (struct growth){.seed = 1};
+    growth_reset(&growth, START_MS);
     note(&growth, "old", 5, now_ms);
     for (unsigned period = 0; period < 10; period++) {
         note(&growth, "busy", 100 * period, now_ms);
         now_ms += GROWTH_PERIOD_MS;
-        assert_true(now_ms - growth_since_ms(&growth) <= GROWTH_PERIODS * GROWTH_PERIOD_MS);
-        assert_true(period < 3 || now_ms - growth_since_ms(&growth) >= 60 * MINUTE_MS);
+        since_ms = growth_look(&growth, now_ms - 1).since_ms;
+        assert_true(now_ms - since_ms <= GROWTH_PERIODS * GROWTH_PERIOD_MS);
+        assert_true(period < 3 || now_ms - since_ms >= 60 * MINUTE_MS);
     }
     expect(&growth, "busy", 600);
-    growth_turn_over(&growth, now_ms);
+    (void)growth_look(&growth, now_ms);
     expect(&growth, "busy", 700);
     expect_none(&growth, "old");
     growth_free(&growth);
@@ -78,19 +82,20 @@ static void test_what_is_older_than_an_hour_is_forgotten(void **state)
 static void test_a_long_pause(void **state)
 {
     const uint64_t now_ms = START_MS + 610 * MINUTE_MS;
+    struct backup_growth late;
     struct growth growth;
 
     (void)state;
-    growth_init(&growth, 1, START_MS);
+    growth = (struct growth){.seed = 1};
+    growth_reset(&growth, START_MS);
     note(&growth, "a", 5, START_MS);
     note(&growth, "b", 9, now_ms);
     expect_none(&growth, "a");
     expect(&growth, "b", 9);
-    assert_in_range(now_ms - growth_since_ms(&growth), 60 * MINUTE_MS, 80 * MINUTE_MS);
-    growth_turn_over(&growth, now_ms + 90 * MINUTE_MS);
+    assert_in_range(now_ms - growth_look(&growth, now_ms).since_ms, 60 * MINUTE_MS, 80 * MINUTE_MS);
+    late = growth_look(&growth, now_ms + 90 * MINUTE_MS);
     expect_none(&growth, "b");
-    assert_in_range(now_ms + 90 * MINUTE_MS - growth_since_ms(&growth), 60 * MINUTE_MS,
-                    80 * MINUTE_MS);
+    assert_in_range(late.until_ms - late.since_ms, 60 * MINUTE_MS, 80 * MINUTE_MS);
     growth_free(&growth);
 }
 
@@ -99,7 +104,8 @@ static void test_a_clock_that_goes_back_forgets_nothing(void **state)
     struct growth growth;
 
     (void)state;
-    growth_init(&growth, 1, START_MS);
+    growth = (struct growth){.seed = 1};
+    growth_reset(&growth, START_MS);
     note(&growth, "a", 5, START_MS);
     note(&growth, "a", 6, START_MS - 90 * MINUTE_MS);
     expect(&growth, "a", 5);
@@ -111,11 +117,12 @@ static void test_a_reset_knows_nothing_of_before(void **state)
     struct growth growth;
 
     (void)state;
-    growth_init(&growth, 1, START_MS);
+    growth = (struct growth){.seed = 1};
+    growth_reset(&growth, START_MS);
     note(&growth, "a", 5, START_MS);
     growth_reset(&growth, START_MS + MINUTE_MS);
     expect_none(&growth, "a");
-    assert_int_equal(growth_since_ms(&growth), START_MS + MINUTE_MS);
+    assert_int_equal(growth_look(&growth, START_MS + MINUTE_MS).since_ms, START_MS + MINUTE_MS);
     growth_free(&growth);
 }
 
@@ -125,16 +132,17 @@ static void test_more_tags_than_are_watched_are_not_known(void **state)
     char name[16];
 
     (void)state;
-    growth_init(&growth, 1, START_MS);
+    growth = (struct growth){.seed = 1};
+    growth_reset(&growth, START_MS);
     for (unsigned i = 0; i < LIMIT_GROWTH_TAGS; i++) {
         (void)snprintf(name, sizeof name, "tag-%u", i);
         note(&growth, name, i, START_MS);
     }
-    assert_true(growth_is_whole(&growth));
+    assert_true(growth_look(&growth, START_MS).whole);
     note(&growth, "tag-0", 99, START_MS); /* not another one */
-    assert_true(growth_is_whole(&growth));
+    assert_true(growth_look(&growth, START_MS).whole);
     note(&growth, "one more", 1, START_MS);
-    assert_false(growth_is_whole(&growth));
+    assert_false(growth_look(&growth, START_MS).whole);
     expect_none(&growth, "one more");
     for (unsigned i = 0; i < LIMIT_GROWTH_TAGS; i += 1000) {
         (void)snprintf(name, sizeof name, "tag-%u", i);
@@ -143,11 +151,11 @@ static void test_more_tags_than_are_watched_are_not_known(void **state)
     /* In the next period it is watched; whole again once the full one is over an hour old. */
     note(&growth, "one more", 2, START_MS + GROWTH_PERIOD_MS);
     expect(&growth, "one more", 2);
-    assert_false(growth_is_whole(&growth));
+    assert_false(growth_look(&growth, START_MS + GROWTH_PERIOD_MS).whole);
     for (unsigned period = 2; period <= GROWTH_PERIODS; period++) {
         note(&growth, "one more", 3, START_MS + period * (uint64_t)GROWTH_PERIOD_MS);
     }
-    assert_true(growth_is_whole(&growth));
+    assert_true(growth_look(&growth, START_MS + GROWTH_PERIODS * (uint64_t)GROWTH_PERIOD_MS).whole);
     growth_free(&growth);
 }
 

@@ -67,8 +67,8 @@ static void acknowledge(struct ring *ring, uint64_t leader, uint64_t from, uint6
     struct buf frame = BUF_INIT;
 
     wire_confirm_encode(&ack, &frame);
-    assert_true(replica_receive(&ring_node(ring, leader)->replica, from, FRAME_CONFIRM_ACK,
-                                frame.data, frame.len));
+    assert_true(replica_receive(&ring_node(ring, leader)->replica.peers.receiver, from,
+                                FRAME_CONFIRM_ACK, frame.data, frame.len));
     (void)replica_turn(&ring_node(ring, leader)->replica);
     buf_free(&frame);
 }
@@ -679,8 +679,8 @@ static void receive_batch(struct ring *ring, uint64_t leader, uint64_t from, uin
     struct buf frame = BUF_INIT;
 
     wire_request_encode(&request, &frame);
-    assert_true(replica_receive(&ring_node(ring, leader)->replica, from, FRAME_REQUEST, frame.data,
-                                frame.len));
+    assert_true(replica_receive(&ring_node(ring, leader)->replica.peers.receiver, from,
+                                FRAME_REQUEST, frame.data, frame.len));
     buf_free(&frame);
 }
 

@@ -317,8 +317,8 @@ static void test_one_submit_a_turn(void **state)
         strict_ask(&ring, from[i], &asked[i], "a", 1, NULL, PATIENCE_MS);
         assert_int_equal(fake_net_count(&ring_node(&ring, from[i])->net, leader, FRAME_REQUEST), 1);
         while ((frame = fake_net_take(&ring_node(&ring, from[i])->net)) != NULL) {
-            assert_true(replica_receive(&node->replica, from[i], frame->type, frame->payload.data,
-                                        frame->payload.len));
+            assert_true(replica_receive(&node->replica.peers.receiver, from[i], frame->type,
+                                        frame->payload.data, frame->payload.len));
             fake_frame_free(frame);
         }
     }

@@ -186,8 +186,8 @@ static void late_frame(unsigned batches_between)
     for (unsigned i = 0; i < batches_between; i++) {
         assert_int_equal(strict_take(&ring, asking, "a", 1, NULL), end++);
     }
-    assert_true(replica_receive(&ring_node(&ring, leader)->replica, asking, FRAME_REQUEST,
-                                late->payload.data, late->payload.len));
+    assert_true(replica_receive(&ring_node(&ring, leader)->replica.peers.receiver, asking,
+                                FRAME_REQUEST, late->payload.data, late->payload.len));
     fake_frame_free(late);
     ring_run_ms(&ring, 100);
     assert_int_equal(ring.refused, 0);
@@ -321,7 +321,7 @@ static void test_strict_leader_stopped_and_resumed(void **state)
     asked_free(&there);
     /* The batch brought the hasty one's ids as well. */
     ring_run_ms(&ring, 500);
-    assert_int_equal(strict_burnt(ring_node(&ring, old)->ids.strict), 50);
+    assert_int_equal(strict_counts(ring_node(&ring, old)->ids.strict)->burnt, 50);
     assert_int_equal(ring_node(&ring, old)->ids.health.seen.burnt[ID_BURN_STRICT], 50);
     expect_end(&ring, 1 + 4 + 50 + 2);
 }

@@ -2,9 +2,9 @@
  * level.h - the feature levels of the cluster that this leafd speaks.
  *
  * A level is a number for the way entries are applied, and bytes are written and sent. The cluster
- * has one at a time, in a row (facts.h), and an entry raises it by one when every member speaks the
- * next one. Code that changes the meaning of an entry, a row, or the bytes of either goes by the
- * level in force, never by this leafd's abilities: see docs/versions.md.
+ * has one at a time, in a row (state_tables.h), and an entry raises it by one when every member
+ * speaks the next one. Code that changes the meaning of an entry, a row, or the bytes of either
+ * goes by the level in force, never by this leafd's abilities: see docs/versions.md.
  *
  * Thread: constants, any.
  */

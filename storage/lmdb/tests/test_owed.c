@@ -329,7 +329,8 @@ static void beside(struct fixture *fixture, bool put, unsigned to, unsigned step
                              : lmdb_record_delete(&txn, LMDB_META, &key),
                          0);
     }
-    assert_int_equal(lmdb_meta_write(&txn, &meta, &meta), 0); /* with the transaction's number */
+    assert_int_equal(lmdb_meta_write(&txn, &identity, &meta, &meta, &owed, &owed),
+                     0); /* with the transaction's number */
     assert_int_equal(lmdb_end(&txn, 0), 0);
     lmdb_env_close(&env);
     store_meta_release(&meta);

@@ -548,7 +548,8 @@ static void test_port_in_use(void **state)
     struct api *api;
     char address[32];
 
-    (void)snprintf(address, sizeof address, "127.0.0.1:%u", http_server_resp_port(scene->f.server));
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u",
+                   http_server_port(scene->f.server, ACCEPT_RESP));
     fake_settings(&settings);
     settings.resp_address = address;
     api = api_new(&settings, &build, &scene->f.fake.backend, NULL, resp_talker());

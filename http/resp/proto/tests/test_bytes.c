@@ -263,7 +263,8 @@ static void test_same_in_both(void **state)
     reply_text(&out, "text");
     expect(&out, "$4\r\na\r\nb\r\n$0\r\n\r\n$4\r\ntext\r\n");
     reply_array(&out, 2);
-    reply_ids(&out, 9, 2, 1);
+    reply_integer(&out, 9);
+    reply_integer(&out, 10);
     expect(&out, "*2\r\n:9\r\n:10\r\n");
 }
 

@@ -89,7 +89,7 @@ static void test_grid(void **state)
     json_t *rows = json_pack("[{s:s,s:s,s:s},{s:s,s:s}]", "a", "订", "b", "7", "c", "x\ny", "a",
                              "longer", "b", "1234567");
     json_t *more = json_pack("[{s:s,s:s,s:s}]", "a", "b", "b", "", "c", "");
-    GRID_LOCAL(grid, titles);
+    struct grid grid = {.titles = titles};
     struct buf out = BUF_INIT;
 
     (void)state;

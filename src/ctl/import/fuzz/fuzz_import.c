@@ -35,9 +35,9 @@ static void check_tag(const struct import_tags *tags, const struct import_tag *t
     ASSERT(!looks_hidden(tag->name, len, why));
     ASSERT(tag->max_id <= TAG_MAX_ID);
     ASSERT(tag->step >= 1 && tag->step <= LIMIT_TAG_STEP);
-    ASSERT(tag->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
-    ASSERT(text_is_utf8(tag->description, tag->description_len));
-    ASSERT(memchr(tag->description, '\0', tag->description_len) == NULL);
+    ASSERT(json_string_length(tag->description) <= LIMIT_TAG_DESCRIPTION_BYTES);
+    ASSERT(tag->description == NULL ||
+           strlen(json_string_value(tag->description)) == json_string_length(tag->description));
     ASSERT(tags_find(tags, tag->name) == tag);
 }
 

@@ -70,7 +70,7 @@ struct strict_world *strict_world_new(void)
     answers_init(&world->answers);
     world->table = id_table_new(1);
     world->allocator =
-        allocator_new(&config, world->table, &world->clock, &world->timers, &world->proposer);
+        allocator_new(&config, world->table, NULL, &world->clock, &world->timers, &world->proposer);
     world->strict = strict_new(STRICT_WORLD_KEYS, &world->clock, &world->timers, &world->proposer,
                                &world->answers, world->allocator);
     strict_turn(world->strict, true);

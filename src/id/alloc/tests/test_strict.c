@@ -52,7 +52,7 @@ static void test_what_waits_goes_into_one_batch_a_turn(void **state)
     assert_int_equal(strict_world_result(a).first, 1);
     assert_int_equal(strict_world_result(b).first, 4);
     assert_true(strict_world_next_ms(w) == UINT64_MAX);
-    assert_int_equal(strict_burnt(w->strict), 0);
+    assert_int_equal(strict_counts(w->strict)->burnt, 0);
 }
 
 static void test_the_key_goes_along(void **state)

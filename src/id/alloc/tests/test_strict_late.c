@@ -61,7 +61,7 @@ static void test_ids_wait_for_their_key(void **state)
     assert_answered(asked, 0);
     assert_int_equal(strict_world_result(asked).first, KEY_NUMBERS - 2);
     assert_int_equal(w->proposed, 1);
-    assert_int_equal(strict_burnt(w->strict), 0);
+    assert_int_equal(strict_counts(w->strict)->burnt, 0);
 }
 
 /* Or at its deadline, or the end of the node, with an error: what it got is burnt, but for what its
@@ -84,11 +84,11 @@ static void test_the_key_of_ids_never_comes(void **state)
     assert_answered(asked[0], ERR_TIMEOUT);
     assert_answered(asked[1], ERR_TIMEOUT);
     assert_int_equal(asked[0]->base.reply.len, 0);
-    assert_int_equal(strict_burnt(w->strict), 3);
+    assert_int_equal(strict_counts(w->strict)->burnt, 3);
     assert_int_equal(asked[2]->answers, 0);
     strict_world_stop(w);
     assert_answered(asked[2], ERR_SHUTTING_DOWN);
-    assert_int_equal(strict_burnt(w->strict), 8);
+    assert_int_equal(strict_counts(w->strict)->burnt, 8);
     assert_int_equal(w->proposed, 1);
 }
 
@@ -112,7 +112,7 @@ static void test_a_deadline_in_a_batch(void **state)
     strict_world_give(w, 0);
     assert_answered(patient, 0);
     assert_int_equal(strict_world_result(patient).first, 6);
-    assert_int_equal(strict_burnt(w->strict), 5);
+    assert_int_equal(strict_counts(w->strict)->burnt, 5);
 }
 
 /* Nothing was given to it: nothing is burnt. */
@@ -128,7 +128,7 @@ static void test_what_a_late_request_did_not_get_is_not_burnt(void **state)
     strict_world_turn(w);
     strict_world_pass_ms(w, 50);
     strict_world_results(w, 0, results, 3);
-    assert_int_equal(strict_burnt(w->strict), 0);
+    assert_int_equal(strict_counts(w->strict)->burnt, 0);
 }
 
 static void test_a_late_request_is_not_sent(void **state)
@@ -228,7 +228,7 @@ static void test_a_failed_batch_fails_its_requests(void **state)
         assert_int_equal(w->batch_count, 0);
         assert_int_equal(w->proposed, i + 1);
     }
-    assert_int_equal(strict_burnt(w->strict), 0);
+    assert_int_equal(strict_counts(w->strict)->burnt, 0);
 }
 
 static void test_results_that_cannot_be_are_refused(void **state)
@@ -342,7 +342,7 @@ static void test_told_why_when_asked_again_late(void **state)
     assert_answered(asks[2], ERR_TIMEOUT);
     assert_int_equal(asks[2]->base.reply.len, 0);
     strict_world_give(w, 0);
-    assert_int_equal(strict_burnt(w->strict), 4);
+    assert_int_equal(strict_counts(w->strict)->burnt, 4);
 }
 
 int main(void)

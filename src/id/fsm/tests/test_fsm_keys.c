@@ -167,7 +167,7 @@ static void clock_without_expiry(struct id_apply *a, uint64_t ms)
     struct row_changes changes = {0};
 
     fsm_state(a->fsm)->journal.changes = &changes;
-    facts_clock(&fsm_state(a->fsm)->facts, ms);
+    facts_clock(fsm_state(a->fsm), ms);
     a->fsm->settings.log_ms = ms;
     fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count, 1);

@@ -17,7 +17,7 @@ static bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_
                            uint64_t node_id)
 {
     const struct fsm_recall *recall =
-        fsm_recalls_find(&fsm->recalls, fsm_tags_find(&fsm->tags, name, name_len));
+        fsm_recalls_find(fsm, fsm_tags_find(&fsm->tags, name, name_len));
 
     return recall != NULL && node_set_has(&recall->nodes, node_id);
 }
@@ -25,7 +25,7 @@ static bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_
 static uint64_t fsm_recall_node(const struct fsm *fsm, const char *name, size_t name_len)
 {
     const struct fsm_recall *recall =
-        fsm_recalls_find(&fsm->recalls, fsm_tags_find(&fsm->tags, name, name_len));
+        fsm_recalls_find(fsm, fsm_tags_find(&fsm->tags, name, name_len));
 
     return recall != NULL ? recall->nodes.ids[0] : 0;
 }
@@ -320,11 +320,11 @@ static void test_a_removed_node_is_waited_for_no_more(void **state)
     id_apply_recalled(a, 1, "a", 2);
     id_apply_recalled(a, 3, "a", 2);
     fsm_state(a->fsm)->journal.changes = &changes;
-    fsm_holder_removed(&a->fsm->recalls, 4);
+    fsm_holder_removed(&a->fsm->machine, 4);
     fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count, 0);
     fsm_state(a->fsm)->journal.changes = &changes;
-    fsm_holder_removed(&a->fsm->recalls, 2);
+    fsm_holder_removed(&a->fsm->machine, 2);
     fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count,
                      4); /* its row; a recall and a tag that ended; a shorter recall */
@@ -334,10 +334,10 @@ static void test_a_removed_node_is_waited_for_no_more(void **state)
     id_apply_mode(a, "b", TAG_MODE_STRICT);
     waits_for(a, "b", "13");
     fsm_state(a->fsm)->journal.changes = &changes;
-    fsm_holder_removed(&a->fsm->recalls, 1);
+    fsm_holder_removed(&a->fsm->machine, 1);
     fsm_state(a->fsm)->journal.changes = NULL;
     fsm_state(a->fsm)->journal.changes = &changes;
-    fsm_holder_removed(&a->fsm->recalls, 3);
+    fsm_holder_removed(&a->fsm->machine, 3);
     fsm_state(a->fsm)->journal.changes = NULL;
     id_apply_keep(a, &changes);
     waits_for(a, "b", "");
@@ -357,7 +357,7 @@ static void test_holders_at_their_limit(void **state)
         assert_int_equal(id_apply_grant_to(a, node, "order", 1).status, 0);
     }
     fsm_state(a->fsm)->journal.changes = &changes; /* else there is no room for another node's */
-    sessions_removed(&fsm_state(a->fsm)->sessions, 1);
+    sessions_removed(fsm_state(a->fsm), 1);
     fsm_state(a->fsm)->journal.changes = NULL;
     id_apply_keep(a, &changes);
     result = id_apply_grant_to(a, LIMIT_SEGMENT_HOLDERS + 1, "order", 1);

@@ -340,7 +340,7 @@ static void test_sessions_of_as_many_nodes_as_there_may_be(void **state)
     apply_stamped(a, &command, LIMIT_SESSIONS + 1, 1, 1, 1);
     refused(a, ERR_OVERLOADED, 0);
     fsm_state(a->fsm)->journal.changes = &changes;
-    sessions_removed(&fsm_state(a->fsm)->sessions, 5);
+    sessions_removed(fsm_state(a->fsm), 5);
     fsm_state(a->fsm)->journal.changes = NULL;
     id_apply_keep(a, &changes);
     apply_stamped(a, &command, LIMIT_SESSIONS + 1, 1, 1, 1);

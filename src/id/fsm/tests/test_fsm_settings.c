@@ -5,7 +5,6 @@
  * Thread: one.
  */
 #include "src/tests/unit/test.h"
-#include "src/id/fsm/fsm_settings.h"
 #include "src/id/tests/id_apply.h"
 #include "src/tests/unit/hex.h"
 

@@ -282,11 +282,11 @@ static void test_senders_at_their_limit(void **state)
     max_id_is(a, "a", LAST + 1);
     assert_int_equal(take(a, LAST, 1, 2).status, 0);
     fsm_state(a->fsm)->journal.changes = &changes;
-    sessions_removed(&fsm_state(a->fsm)->sessions, 1000);
+    sessions_removed(fsm_state(a->fsm), 1000);
     fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count, 0);
     fsm_state(a->fsm)->journal.changes = &changes;
-    sessions_removed(&fsm_state(a->fsm)->sessions, LAST);
+    sessions_removed(fsm_state(a->fsm), LAST);
     fsm_state(a->fsm)->journal.changes = NULL;
     assert_int_equal(changes.count, 2);
     id_apply_keep(a, &changes);

@@ -72,7 +72,7 @@ static bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_
                            uint64_t node_id)
 {
     const struct fsm_recall *recall =
-        fsm_recalls_find(&fsm->recalls, fsm_tags_find(&fsm->tags, name, name_len));
+        fsm_recalls_find(fsm, fsm_tags_find(&fsm->tags, name, name_len));
 
     return recall != NULL && node_set_has(&recall->nodes, node_id);
 }

@@ -254,10 +254,10 @@ static void test_what_follows_the_memory_of_http(void **state)
     const struct http_settings *http = &f->config.http;
 
     expect_ok(f, ARGS(NODE_1), NO_ENV);
-    assert_int_equal(http->bodies_bytes, HTTP_DEFAULT_BODIES_BYTES);
-    assert_int_equal(http->client_bodies_bytes, HTTP_DEFAULT_CLIENT_BODIES_BYTES);
-    assert_int_equal(http->output_bytes, HTTP_DEFAULT_OUTPUT_BYTES);
-    assert_int_equal(http->input_bytes, HTTP_DEFAULT_INPUT_BYTES);
+    assert_int_equal(http->bodies_bytes, 64 << 20);
+    assert_int_equal(http->client_bodies_bytes, 16 << 20);
+    assert_int_equal(http->output_bytes, 64 << 20);
+    assert_int_equal(http->input_bytes, 32 << 20);
     assert_int_equal(http->min_rate_bytes, 1024);
     assert_int_equal(http->resp_idle_ms, 0);
     expect_flag_ok(f, "--http-memory-bytes", "48MiB");

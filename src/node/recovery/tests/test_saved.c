@@ -162,7 +162,6 @@ static int teardown(void **state)
 static bool write_in_child(struct world *world, unsigned k, unsigned *ret_calls)
 {
     struct store_error error = {""};
-    uint64_t store_id;
     int report[2];
     int status;
     pid_t pid;
@@ -173,7 +172,7 @@ static bool write_in_child(struct world *world, unsigned k, unsigned *ret_calls)
     if (pid == 0) {
         calls = 0;
         kill_at = k;
-        if (fresh_write(&world->fresh, &store_id, &error) != 0) {
+        if (fresh_write(&world->fresh, &error) != 0) {
             print_error("%s\n", error.text);
             _exit(1);
         }
@@ -269,10 +268,9 @@ static void test_a_term_that_cannot_be_does_not_come_along(void **state)
     struct world *world = *state;
     struct store_error error = {""};
     struct saved saved;
-    uint64_t store_id;
 
     world->fresh.term = LIMIT_PLAUSIBLE + 5;
-    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+    assert_int_equal(fresh_write(&world->fresh, &error), 0);
     assert_int_equal(read_survivor(world->data, true, &saved, &error), 0);
     assert_int_equal(saved.term, 1);
     assert_true(saved.log_term == LIMIT_PLAUSIBLE + 5); /* it is compared by what it has */
@@ -314,18 +312,17 @@ static void test_a_survivor_is_compared_by_term_and_then_by_index(void **state)
     (void)snprintf(other, sizeof other, "%s/other", world->dir);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct store_error error = {""};
-        uint64_t store_id;
 
         world->fresh.dir = world->data;
         world->fresh.node_id = 9;
         world->fresh.term = cases[i].term;
         world->fresh.index = least + cases[i].index;
-        assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+        assert_int_equal(fresh_write(&world->fresh, &error), 0);
         world->fresh.dir = other;
         world->fresh.node_id = 8;
         world->fresh.term = cases[i].term + (uint64_t)cases[i].other_term;
         world->fresh.index = least + cases[i].index + (uint64_t)cases[i].other_index;
-        assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+        assert_int_equal(fresh_write(&world->fresh, &error), 0);
         assert_int_equal(compared(world, other), cases[i].knows_more ? ERR_STALE : ERR_INVALID);
         clear(world);
     }
@@ -336,7 +333,6 @@ static void test_what_is_no_other_survivor(void **state)
 {
     struct world *world = *state;
     struct store_error error = {""};
-    uint64_t store_id;
     char other[96];
 
     (void)snprintf(other, sizeof other, "%s/other", world->dir);
@@ -344,11 +340,11 @@ static void test_what_is_no_other_survivor(void **state)
         world->fresh.dir = world->data;
         world->fresh.node_id = 9;
         world->fresh.cluster_id = "c-2";
-        assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+        assert_int_equal(fresh_write(&world->fresh, &error), 0);
         world->fresh.dir = other;
         world->fresh.node_id = i == 0 ? 9 : 8;
         world->fresh.cluster_id = i == 0 ? "c-2" : "c-3";
-        assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+        assert_int_equal(fresh_write(&world->fresh, &error), 0);
         assert_int_equal(compared(world, other), ERR_WRONG_NODE);
         clear(world);
     }
@@ -400,7 +396,6 @@ static void test_the_log_behind_the_rows(void **state)
     struct store_entry entries[4];
     struct buf bytes[4] = {BUF_INIT};
     struct saved saved;
-    uint64_t store_id;
 
     for (unsigned i = 0; i < 2; i++) {
         const struct tag_put put = {.name = names[i], .name_len = (uint16_t)strlen(names[i])};
@@ -422,7 +417,7 @@ static void test_the_log_behind_the_rows(void **state)
                                           .len = (uint32_t)bytes[i].len,
                                           .data = bytes[i].data};
     }
-    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+    assert_int_equal(fresh_write(&world->fresh, &error), 0);
     append(world, entries, 4);
     assert_int_equal(read_survivor(world->data, true, &saved, &error), 0);
     assert_int_equal(saved.tail, 4);
@@ -446,13 +441,12 @@ static void test_a_log_that_a_newer_leafd_wrote(void **state)
     struct buf bytes = BUF_INIT;
     struct store_entry entry = {.term = world->fresh.term, .type = 1};
     struct saved saved;
-    uint64_t store_id;
 
     cluster_command_put(&bytes, COMMAND_LEVEL, &next);
     session_stamp_put(&bytes, &(struct session_stamp){9, 1, 1, 1});
     entry.len = (uint32_t)bytes.len;
     entry.data = bytes.data;
-    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+    assert_int_equal(fresh_write(&world->fresh, &error), 0);
     append(world, &entry, 1);
     assert_int_equal(read_survivor(world->data, true, &saved, &error), ERR_NEWER);
     assert_non_null(strstr(error.text, "raises the cluster to level"));
@@ -464,7 +458,6 @@ static void test_nothing_is_written_over_anything(void **state)
     static const char *const names[] = {"db", "made", "notes"};
     struct world *world = *state;
     struct store_error error = {""};
-    uint64_t store_id;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[128];
@@ -478,8 +471,8 @@ static void test_nothing_is_written_over_anything(void **state)
     }
     clear(world);
     assert_int_equal(fresh_check(world->data, &error), 0);
-    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
-    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), ERR_EXISTS);
+    assert_int_equal(fresh_write(&world->fresh, &error), 0);
+    assert_int_equal(fresh_write(&world->fresh, &error), ERR_EXISTS);
     assert_int_equal(found(world), 1);
 }
 
@@ -497,11 +490,10 @@ static void test_the_source_stays_as_it_is(void **state)
     };
     struct world *world = *state;
     struct store_error error = {""};
-    uint64_t store_id;
     char path[192];
     char other[96];
 
-    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+    assert_int_equal(fresh_write(&world->fresh, &error), 0);
     (void)snprintf(other, sizeof other, "%s/other", world->dir);
     ASSERT(mkdir(other, 0700) == 0);
     (void)snprintf(path, sizeof path, "%s/link", world->dir);
