@@ -1592,14 +1592,14 @@ def stepped(run, node, other, mode, by, at, call, count, room=None):
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "other": rng.randrange(plan.size),
                               "mode": rng.choice(MODES), "calls": rng.choices(STEPPED_CALLS, k=3),
                               "cover": rng.choice([None, 0, 1, 600]), "count": rng.choice([1, 30]),
-                              **draw_protocol(rng, "ctl")},
+                              "leave": rng.random() < 0.3, **draw_protocol(rng, "ctl")},
            weight=5, covers=["TAGS_PAUSE", "TAGS_RESUME"])
-def pausing(run, node, other, mode, calls, cover, count, protocol="http"):
-    """A tag is paused, and no node that has followed hands out an id of it; after the pause all do,
-    and none comes twice. Meanwhile the tag may get a cover_s, and keeps the pause."""
+def pausing(run, node, other, mode, calls, cover, count, leave=False, protocol="http"):
+    """A tag is paused, and no node that has followed hands out an id of it, also later (leave);
+    after the pause all do, and none comes twice. Meanwhile the tag may get a cover_s, and keeps the
+    pause."""
     world = run.world
-    uid = run.certain(lambda: world.http(node, "operator", "GET", "/api/cluster")).json["uid"]
-    name = f"paused-{uid[:8]}-{mode}"
+    name = f"paused-{mode}"
     path = f"/api/tags/{name}?wait=all&timeout_ms=10000"
 
     def put(fields):
@@ -1611,10 +1611,15 @@ def pausing(run, node, other, mode, calls, cover, count, protocol="http"):
         return run.certain(lambda: world.leafctl(node, "operator", "tags", what, name,
                                                  "--wait-all", "--json"))
 
+    if name in run.model.paused:
+        got, ids = stepped_ids(run, name, node, calls[0], count)
+        must(not ids, "ids-of-a-paused-tag", f"{name}, since long: {calls[0]} of {node}: {got}")
+        run.model.paused.discard(name)
     made = put({"mode": mode, "step": 20, "cover_s": None if cover is None else 0})
     if made.code == "newer":
         return
     expect(made, {"ok", "not_everywhere"}, f"PUT {name}")
+    run.model.steps[name] = (1, 0, NO_MAX)
     answer = switch("pause", {"paused": True, "reason": "model"})
     expect(answer, {"ok", "not_everywhere"}, f"pauses {name}")
     for number, call in zip((node, other), calls):
@@ -1628,6 +1633,10 @@ def pausing(run, node, other, mode, calls, cover, count, protocol="http"):
                {"bad_request"}, f"PUT {name} cover_s={cover}")
         must(not answer.json or answer.code != "ok" or answer.json.get("paused"), "pause-lost",
              f"{name}: {answer}")
+    if leave and answer.code == "ok":
+        run.model.stepped.setdefault(name, set())
+        run.model.paused.add(name)
+        return
     answer = switch("resume", {"paused": False})
     expect(answer, {"ok", "not_everywhere"}, f"resumes {name}")
     given = run.model.stepped.setdefault(name, set())
