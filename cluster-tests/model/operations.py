@@ -1434,11 +1434,18 @@ def odd_name(run, name, node=0):
         must(warned == (answer.status == 201), "wrong-warning", f"PUT {name}: {answer}")
 
 
-@operation(lambda rng, plan: {"name": rng.choice(["i/0", "i/1"]), "more": rng.choice([0, 500]),
+IMPORTED = ["i/0", "i/1", "stepped-trend", "stepped-strict", "paused-trend", "paused-monotonic"]
+
+
+@operation(lambda rng, plan: {"name": rng.choice(IMPORTED), "more": rng.choice([0, 500]),
                               "node": rng.randrange(plan.size)},
            weight=2, cost_s=0.2, at_most=4, covers=["IMPORT_LEAF"])
 def import_json(run, name="i/0", more=0, node=0):
-    """Leaf's table as JSON: ids go on from its max_id, and none comes twice."""
+    """Leaf's table as JSON: ids go on from its max_id, and none comes twice, also of a tag that has
+    an increment or is paused."""
+    known = run.model.steps.get(name)
+    if name[0] != "i" and (known is None or known[2] != NO_MAX):
+        return
     path = f"/api/tags/{path_of(name)}"
     before = run.certain(lambda: run.world.http(node, "operator", "GET", path))
     max_id = (int(before.json["max_id"]) if before.ok else 1000) + more
@@ -1456,8 +1463,8 @@ def import_json(run, name="i/0", more=0, node=0):
     expect(answer, {"ok"}, f"import {name} {max_id}")
     must(int(shown["max_id"]) >= max_id, "import-lowers", f"{name}: {shown} where {max_id}")
     got = run.world.http(node, "operator", "GET", f"{SEGMENT}{path_of(name)}?timeout_ms=10000")
-    expect(got, {"ok"}, f"ids of {name}")
-    given = run.model.imported.setdefault(name, set())
+    expect(got, {"paused" if name in run.model.paused else "ok"}, f"ids of {name}")
+    given = (run.model.stepped if known else run.model.imported).setdefault(name, set())
     if got.ok:
         one = int(got.text)
         least = max_id if more or not before.ok else 0  # else it stays as it is
