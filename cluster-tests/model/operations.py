@@ -693,14 +693,15 @@ POOLS = {"": {}, "a=900-903": {"a": range(900, 904)},
 
 
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "pools": rng.choice(list(POOLS)),
-                              "zone": rng.choice("ab"), **draw_protocol(rng, "ctl")},
+                              "zone": rng.choice("ab"), "as_": rng.choice(["alice", "operator"]),
+                              **draw_protocol(rng, "ctl")},
            weight=3, covers=["GET /api/workers/pools", "PUT /api/workers/pools", "WORKERS_POOLS"])
-def pools(run, node, pools, zone="a", protocol="http"):
+def pools(run, node, pools, zone="a", as_="operator", protocol="http"):
     """Zones get pools, of worker ids that nobody else here asks for; and one takes from its own."""
-    def ask(*words, method="GET", path="/api/workers/pools", body=None):
+    def ask(*words, method="GET", path="/api/workers/pools", body=None, by="operator"):
         if protocol == "ctl":
-            return run.world.leafctl(node, "operator", "workers", *words, "--json")
-        return run.world.http(node, "operator", method, path, body)
+            return run.world.leafctl(node, by, "workers", *words, "--json")
+        return run.world.http(node, by, method, path, body)
 
     before = run.certain(lambda: ask("pools"))
     must(before.code == "newer" or before.json == {"pools": run.model.pools}, "pools-forgotten",
@@ -719,7 +720,7 @@ def pools(run, node, pools, zone="a", protocol="http"):
     rows = {row["worker_id"]: row for row in worker_rows(run)["workers"]}
     name = f"zone-{zone}"
     answer = ask("acquire", name, "--zone", zone, "--window-ms", 1000, method="POST",
-                 path="/api/workers", body={"name": name, "zone": zone, "window_ms": 1000})
+                 path="/api/workers", body={"name": name, "zone": zone, "window_ms": 1000}, by=as_)
     soft = {"clock_skew"} if run.model.clock_moved else set()
     expect(answer, {"ok", "no_worker_id"} | soft, f"acquires of zone {zone}, pools {pools}")
     if answer.ok:
