@@ -84,7 +84,7 @@ def test_check_names_what_is_wrong(make_cluster, tmp_path):
         text in got.out for text in both) and got, 30, "the alarm of both")
     assert re.search(rf"node {dead.id} .*cannot be reached", done.out), done
     assert done.out.count("LeafdNodeDown") == 1, done
-    cluster.followers()[0].kill9()
+    next(node for node in cluster.nodes if node not in (dead, rest)).kill9()
     wait_until(rest.sees_no_leader, 10, "no leader")
     done = wait_until(lambda: (got := ctl("check", code=2)) and "LeafdNoLeader" in got.out and got,
                       30, "the alarm that there is no leader")
@@ -590,6 +590,9 @@ def test_what_answers_nonsense_is_told(liar, tmp_path):
     for body in b"hello", b"[1]", b"{", b'{"a":1,"a":2}', b"":
         done = Leafctl(tmp_path, liar((200, body)).address)("status", code=70)
         assert "no JSON object" in done.err, done
+    for words in ["tags", "put", "x"], ["members", "remove", 3, "--yes"]:
+        done = Leafctl(tmp_path, liar((204, b"")).address)(*words, code=70)
+        assert done.out == "" and "no JSON object" in done.err, done
     # Fields of other types, or none, are shown as nothing.
     odd = {"members": [7, {"id": "x", "role": [], "levels": 3}], "leader_id": "z", "level": [],
            "change": "?", "alarms": [1], "quorum": [], "uid": 5}

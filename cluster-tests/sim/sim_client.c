@@ -80,8 +80,8 @@ static void put_submit(struct sim_request *request, const struct tag_put *put)
         head.client = node->id;
         head.most = UINT64_MAX;
     }
-    command_put(&request->base.payload, command_put_type(&head), &head);
-    command_item_put(&request->base.payload, command_put_type(&head), put);
+    command_put(&request->base.payload, command_type_for(COMMAND_TAGS_PUT, &head), &head);
+    command_item_put(&request->base.payload, command_type_for(COMMAND_TAGS_PUT, &head), put);
     command_items_end(&request->base.payload);
     id_service_submit(&node->ids, &request->base);
 }

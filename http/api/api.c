@@ -519,7 +519,8 @@ static void take_cuts(struct api_loop *loop)
 {
     struct conn *next;
 
-    gate_take_cuts(loop);
+    id_cuts_copy(loop->backend->figures, &loop->cuts);
+    gate_forget(loop);
     for (struct conn *conn = TAILQ_FIRST(&loop->conns->all); conn != NULL; conn = next) {
         struct http_wait *wait = conn->wait;
 

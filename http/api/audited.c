@@ -171,30 +171,6 @@ void audited_answered(struct conn *conn, int status, const void *body, size_t le
     free(note);
 }
 
-static void audited_refuse(struct conn *conn)
-{
-    static const struct {
-        int status;
-        const char *reason;
-    } verdicts[] = {
-        [GATE_OPEN] = {200, "none"},
-        [GATE_OTHER_LISTENER] = {404, "another listener's"},
-        [GATE_MISDIRECTED] = {421, "Host is none of this node's"},
-        [GATE_FOREIGN] = {403, "foreign Origin"},
-        [GATE_TYPE] = {415, "Content-Type is not application/json"},
-        [GATE_TWO_TOKENS] = {400, "two tokens"},
-        [GATE_NO_BEARER] = {401, "Authorization is no Bearer"},
-        [GATE_UNKNOWN] = {401, "unknown token"},
-        [GATE_NO_TOKEN] = {401, "no token"},
-        [GATE_ROLE] = {403, "the role is missing"},
-        [GATE_TAG] = {403, "another's tag"},
-        [GATE_CUT] = {403, "cut"},
-    };
-    const enum gate gate = (enum gate)conn->request.gate;
-
-    audited_refuse_as(conn, verdicts[gate].status, verdicts[gate].reason);
-}
-
 void audited_refuse_as(struct conn *conn, int status, const char *reason)
 {
     struct api_loop *loop = api_loop(conn);
@@ -489,7 +465,7 @@ static int refuse_tag(struct conn *conn, const char *what)
     size_t at = 0;
 
     conn->request.gate = GATE_TAG; /* where no path names the tag, only now */
-    audited_refuse(conn);
+    audited_refuse_as(conn, 403, "another's tag");
     for (size_t i = 0; i < identity->prefix_count && at + SHOWN_BYTES + 3 < sizeof prefixes; i++) {
         const struct identity_prefix *prefix = &identity->prefixes[i];
 
@@ -529,6 +505,25 @@ static int refuse_token(struct conn *conn, const char *error, const char *messag
     return ANSWERED;
 }
 
+/* What the audit says of each. */
+static const struct {
+    int status;
+    const char *reason; /* for the audit; NULL: none */
+} gate_reasons[] = {
+    [GATE_OPEN] = {0, NULL},
+    [GATE_OTHER_LISTENER] = {404, NULL},
+    [GATE_MISDIRECTED] = {421, "Host is none of this node's"},
+    [GATE_FOREIGN] = {403, "foreign Origin"},
+    [GATE_TYPE] = {415, "Content-Type is not application/json"},
+    [GATE_TWO_TOKENS] = {400, "two tokens"},
+    [GATE_NO_BEARER] = {401, "Authorization is no Bearer"},
+    [GATE_UNKNOWN] = {401, "unknown token"},
+    [GATE_NO_TOKEN] = {401, "no token"},
+    [GATE_ROLE] = {403, "the role is missing"},
+    [GATE_TAG] = {403, NULL}, /* see refuse_tag() */
+    [GATE_CUT] = {403, NULL}, /* the audit already has who asked for it */
+};
+
 int deny(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
@@ -540,9 +535,8 @@ int deny(struct conn *conn)
     size_t len;
 
     conn->last_len = 0; /* the same head is judged anew: a reload, or a cut's end, may let it in */
-    /* For a cut, the audit already has who asked for it; for a tag, see refuse_tag(). */
-    if (gate != GATE_OTHER_LISTENER && gate != GATE_CUT && gate != GATE_TAG) {
-        audited_refuse(conn);
+    if (gate_reasons[gate].reason != NULL) {
+        audited_refuse_as(conn, gate_reasons[gate].status, gate_reasons[gate].reason);
     }
     switch (gate) {
     case GATE_OTHER_LISTENER:
@@ -596,8 +590,8 @@ int deny(struct conn *conn)
 
 /* --- tags that no path names --- */
 
-struct call *list_call(struct conn *conn, unsigned kind, uint64_t most,
-                       int (*finish)(struct conn *conn, struct call *call))
+int list_ask(struct conn *conn, unsigned kind, uint64_t most, uint32_t wait_ms,
+             int (*finish)(struct conn *conn, struct call *call))
 {
     struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
     size_t count = COUNT_OF(options) - (kind != CLUSTER_REQUEST_QUERY);
@@ -607,7 +601,7 @@ struct call *list_call(struct conn *conn, unsigned kind, uint64_t most,
 
     options[2].max = most;
     if (!request_options(conn, options, count)) {
-        return NULL;
+        return ANSWERED;
     }
     identity = api_loop(conn)->api->auth != NULL ? gate_identity(conn) : NULL;
     if (identity != NULL && !prefix->present && identity->prefix_count == 1) {
@@ -615,14 +609,14 @@ struct call *list_call(struct conn *conn, unsigned kind, uint64_t most,
         prefix->len = identity->prefixes[0].len;
     } else if (identity != NULL && identity->prefix_count > 0 &&
                !(prefix->present && identity_may_use(identity, prefix->text, prefix->len))) {
-        refuse_tag(conn, prefix->present ? "this prefix has others' tags, too" : "name a prefix");
-        return NULL;
+        return refuse_tag(conn,
+                          prefix->present ? "this prefix has others' tags, too" : "name a prefix");
     }
     call = call_new(kind, finish);
     call->request.local = options[3].number == 1;
     query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
                       options[1].len, (uint32_t)options[2].number);
-    return call;
+    return call_submit_for(conn, call, wait_ms);
 }
 
 bool may_put(struct conn *conn, const struct buf *command)

@@ -61,10 +61,10 @@ void audited_answered(struct conn *conn, int status, const void *body, size_t le
 /* Answer what the gate refused. Returns ANSWERED. */
 int deny(struct conn *conn);
 
-/* The call of a request that lists things by tag, up to `most` in a page, of those tags that the
- * client may see. NULL: answered. */
-struct call *list_call(struct conn *conn, unsigned kind, uint64_t most,
-                       int (*finish)(struct conn *conn, struct call *call));
+/* Ask for what a request lists by tag, up to `most` in a page, of those tags that the client may
+ * see. Returns ANSWERED. */
+int list_ask(struct conn *conn, unsigned kind, uint64_t most, uint32_t wait_ms,
+             int (*finish)(struct conn *conn, struct call *call));
 
 /* May the client change all tags of a command? Else answered. */
 bool may_put(struct conn *conn, const struct buf *command);

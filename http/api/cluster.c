@@ -105,9 +105,8 @@ static int segments_cb(struct conn *conn, struct call *call)
 
 int handle_node_segments(struct conn *conn)
 {
-    struct call *call = list_call(conn, ID_REQUEST_SEGMENTS, LIMIT_TAGS_PER_PAGE, segments_cb);
-
-    return call != NULL ? call_submit(conn, call) : ANSWERED;
+    return list_ask(conn, ID_REQUEST_SEGMENTS, LIMIT_TAGS_PER_PAGE,
+                    api_loop(conn)->api->settings->default_timeout_ms, segments_cb);
 }
 
 /* --- of all nodes --- */
@@ -158,9 +157,7 @@ _Static_assert((LIMIT_NODES + 1) * ALL_TAGS_MAX <= LIMIT_TAGS_PER_PAGE, "a reply
 
 int handle_cluster_segments(struct conn *conn)
 {
-    struct call *call = list_call(conn, ID_REQUEST_BUFFERS, ALL_TAGS_MAX, cluster_segments_cb);
-
-    return call != NULL ? call_submit_for(conn, call, ALL_WAIT_MS) : ANSWERED;
+    return list_ask(conn, ID_REQUEST_BUFFERS, ALL_TAGS_MAX, ALL_WAIT_MS, cluster_segments_cb);
 }
 
 /* --- members, leader, level --- */

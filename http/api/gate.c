@@ -198,7 +198,7 @@ static enum gate judge_page(struct conn *conn, const struct route *route)
     return verdicts[web_check(&api_loop(conn)->api->auth->settings.web, &request)];
 }
 
-static void recheck_connections(struct api_loop *loop)
+COLD void gate_forget(struct api_loop *loop)
 {
     struct conn *conn;
 
@@ -207,12 +207,6 @@ static void recheck_connections(struct api_loop *loop)
         conn->cut = NULL;
         conn->last_len = 0; /* so its head is judged again */
     }
-}
-
-COLD void gate_take_cuts(struct api_loop *loop)
-{
-    id_cuts_copy(loop->backend->figures, &loop->cuts);
-    recheck_connections(loop);
 }
 
 bool gate_cuts(struct conn *conn)
@@ -230,7 +224,7 @@ COLD void gate_renew(struct conn *conn)
     struct token_table *old = loop->tokens;
 
     loop->tokens = auth_take(loop->api->auth, &loop->tokens_generation);
-    recheck_connections(loop);
+    gate_forget(loop);
     tokens_unref(old);
     if (conn->request.route != NULL && conn->request.gate == GATE_OPEN) {
         conn->request.gate = (uint8_t)judge_client(conn, conn->request.route);

@@ -325,22 +325,25 @@ static size_t string_end(const char *text, size_t len, size_t at)
     return at < len ? at + 1 : len;
 }
 
-/* After the object or array at `at`, in a text within the bound of length. */
-static size_t tree_end(const char *text, size_t len, size_t at, const char **ret_why)
+size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
 {
+    size_t bound = len - at > LIMIT_JSON_BYTES ? at + LIMIT_JSON_BYTES + 1 : len;
     unsigned values = 0;
     unsigned depth = 0;
+    size_t end = at;
 
-    while (at < len) {
-        char c = text[at];
+    ASSERT(at < len && json_skip_space(text, len, at) == at);
+    do {
+        char c = text[end];
 
         if (c == '"') {
-            at = string_end(text, len, at);
+            end = string_end(text, bound, end);
             continue;
         }
-        at++;
+        end++;
         values += c == '[' || c == '{' || c == ',';
         depth += c == '[' || c == '{';
+        depth -= depth > 0 && (c == ']' || c == '}');
         if (depth > LIMIT_JSON_DEPTH) {
             *ret_why = "is nested in more than " TEXT(LIMIT_JSON_DEPTH) " levels";
             return 0;
@@ -349,25 +352,9 @@ static size_t tree_end(const char *text, size_t len, size_t at, const char **ret
             *ret_why = "has more than " TEXT(LIMIT_JSON_VALUES) " values";
             return 0;
         }
-        if ((c == ']' || c == '}') && --depth == 0) {
-            return at;
-        }
-    }
-    return len;
-}
-
-size_t json_end(const char *text, size_t len, size_t at, const char **ret_why)
-{
-    size_t bound = len - at > LIMIT_JSON_BYTES ? at + LIMIT_JSON_BYTES + 1 : len;
-    size_t end;
-
-    ASSERT(at < len && json_skip_space(text, len, at) == at);
-    if (text[at] == '[' || text[at] == '{') {
-        end = tree_end(text, bound, at, ret_why);
-    } else if (text[at] == '"') {
-        end = string_end(text, bound, at);
-    } else { /* a number, a word, or one invalid byte; a NUL ends it, too */
-        end = at + 1;
+    } while (depth > 0 && end < bound);
+    if (text[at] != '[' && text[at] != '{' && text[at] != '"') {
+        /* a number, a word, or one invalid byte; a NUL ends it, too */
         while (end < bound && strchr(JSON_SPACE ",:]}[{\"", text[end]) == NULL) {
             end++;
         }
@@ -558,7 +545,7 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
     if (object != NULL) {
-        command_put(command, command_put_type(head), head);
+        command_put(command, command_type_for(COMMAND_TAGS_PUT, head), head);
         rv = tag_json_add(object, name, name_len, command, ret_fault);
     }
     json_decref(object);
@@ -578,7 +565,8 @@ bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zo
     uint64_t first;
     uint64_t end;
 
-    if (shape->date.count == 0 || !zones_local_ms(zones, shape->date.zone, wall_ms, &local_ms)) {
+    if (shape->date.unit == DATE_NONE ||
+        !zones_local_ms(zones, shape->date.zone, wall_ms, &local_ms)) {
         return false;
     }
     ret_period->number = shape_period(unit, local_ms);
@@ -924,7 +912,7 @@ static int bulk_step(struct tag_bulk *bulk, struct body_fault *ret_fault)
             return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
         }
         bulk->head.is_dump = next != '[' && is_at_page(*bulk);
-        command_put(bulk->command, command_put_type(&bulk->head), &bulk->head);
+        command_put(bulk->command, command_type_for(COMMAND_TAGS_PUT, &bulk->head), &bulk->head);
         bulk->at += next == '[';
         bulk->state = next == '['          ? TAG_BULK_FIRST_ITEM
                       : bulk->head.is_dump ? TAG_BULK_PAGE

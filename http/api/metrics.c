@@ -367,14 +367,11 @@ static void put_disk(struct exposition *to, const struct id_figures *now)
         {"leafd_map_used_bytes", "What it takes of that.", disk->used_bytes},
         {"leafd_disk_bytes", "Size of the file system of the data directory.", disk->disk_bytes},
         {"leafd_disk_free_bytes", "What is free of it.", disk->disk_free_bytes},
+        {"leafd_views_ended_total",
+         "Backups and snapshots that were ended so that changes had room.", disk->views_ended},
     };
 
-    if (disk->map_bytes > 0) {
-        expose_ones(to, gauges, COUNT_OF(gauges));
-        expose_family(to, "leafd_views_ended_total",
-                      "Backups and snapshots that were ended so that changes had room.");
-        expose_sample(to, "", disk->views_ended);
-    }
+    expose_ones(to, gauges, disk->map_bytes > 0 ? COUNT_OF(gauges) : 0);
     expose_family(to, "leafd_backups_total",
                   "Backups that were taken of this node, and those that were given up.");
     expose_of(to, "result", "done", backups->taken);
@@ -605,11 +602,11 @@ static void put_connections(struct exposition *to, const struct api *api,
          SUM(api, loop, loop->conns->meter.waiting_bytes) - mine->waiting},
         {"leafd_http_output_bytes", "Memory of replies that were not taken.",
          SUM(api, loop, loop->conns->meter.output_bytes) - mine->output},
+        {"leafd_resp_connections", "Open client connections at the RESP listener.",
+         SUM(api, loop, loop->conns->counts.resp_conns)},
     };
 
     expose_ones(to, gauges, COUNT_OF(gauges));
-    expose_one(to, "leafd_resp_connections", "Open client connections at the RESP listener.",
-               SUM(api, loop, loop->conns->counts.resp_conns));
     expose_family(to, "leafd_resp_requests_total",
                   "Requests answered at the RESP listener, by the class of the HTTP status.");
     for (unsigned k = 0; k < LATENCY_STATUSES; k++) {

@@ -495,8 +495,8 @@ uint64_t gate_now_ms(const struct api_loop *loop);
 /* Does a cut hit the client, on a route other than health? Then the gate is set to say so. */
 bool gate_cuts(struct conn *conn);
 
-/* Take the present cuts. All of the loop's connections are judged anew. */
-COLD void gate_take_cuts(struct api_loop *loop);
+/* All of the loop's connections are judged anew. */
+COLD void gate_forget(struct api_loop *loop);
 
 /* The client's identity, by the tokens in force; never NULL. Only where there is struct auth. */
 const struct identity *gate_identity(struct conn *conn);

@@ -607,7 +607,7 @@ struct watch *watch_new(const struct id_backend *backend)
 {
     struct watch *watch = MUST_HAVE(calloc(1, sizeof *watch));
 
-    events_init(&watch->events);
+    ASSERT(pthread_mutex_init(&watch->events.lock, NULL) == 0);
     ASSERT(pthread_mutex_init(&watch->lock, NULL) == 0);
     timer_init(&watch->timer, look_fire);
     watch->began_ms = clock_now_ms(backend->clock);
@@ -617,8 +617,8 @@ struct watch *watch_new(const struct id_backend *backend)
 void watch_free(struct watch *watch)
 {
     ASSERT(watch->loop == NULL);
-    events_free(&watch->events);
     buf_free(&watch->nodes);
+    ASSERT(pthread_mutex_destroy(&watch->events.lock) == 0);
     ASSERT(pthread_mutex_destroy(&watch->lock) == 0);
     free(watch);
 }
@@ -839,19 +839,17 @@ static void checks_make(const struct id_backend *backend, bool needs_snowflake, 
 
 int handle_readyz(struct conn *conn)
 {
+    static const char *const whats[] = {"snowflake", NULL};
     struct param options[] = {{.name = "verbose", .kind = PARAM_TEXT},
-                              {.name = "for", .kind = PARAM_TEXT}};
+                              {.name = "for",
+                               .kind = PARAM_WORD,
+                               .words = whats,
+                               .rule = "is not known: leave it out, or say for=snowflake"}};
     struct buf *json = reply_begin(conn);
     struct checks checks = {.ready = true};
 
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
-    }
-    if (options[1].present && (options[1].len != strlen("snowflake") ||
-                               memcmp(options[1].text, "snowflake", options[1].len) != 0)) {
-        return reply_error(conn, 400, "bad_request",
-                           "for=%s is not known: leave it out, or say for=snowflake",
-                           TEXT_SHOWN(options[1].text, options[1].len, SHOWN_BYTES));
     }
     checks_make(api_loop(conn)->backend, options[1].present, &checks);
     buf_printf(json, "{\"status\":\"%s\"", checks.ready ? "ready" : "not ready");

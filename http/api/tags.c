@@ -520,7 +520,6 @@ static int tags_list_cb(struct conn *conn, struct call *call)
 
 int handle_tags_list(struct conn *conn)
 {
-    struct call *call = list_call(conn, CLUSTER_REQUEST_QUERY, LIMIT_TAGS_PER_PAGE, tags_list_cb);
-
-    return call != NULL ? call_submit(conn, call) : ANSWERED;
+    return list_ask(conn, CLUSTER_REQUEST_QUERY, LIMIT_TAGS_PER_PAGE,
+                    api_loop(conn)->api->settings->default_timeout_ms, tags_list_cb);
 }

@@ -248,7 +248,7 @@ static bool read_texts(struct conn *conn, const struct param *name, const struct
     acquire->bits = *ret_named != NULL ? (*ret_named)->row.layout.bits.worker_bits : 0;
     acquire->zone = zone->text;
     acquire->zone_len = (uint16_t)zone->len;
-    return command_acquire_type(acquire) == COMMAND_WORKER_ACQUIRE ||
+    return command_type_for(COMMAND_WORKER_ACQUIRE, acquire) == COMMAND_WORKER_ACQUIRE ||
            level_ok(conn, COMMAND_WORKER_ACQUIRE_OF, "layout and zone need");
 }
 
@@ -307,7 +307,8 @@ int handle_worker_acquire(struct conn *conn)
     call->worker.worker_id = acquire.worker_id;
     call->worker.wall_ms = acquire.wall_ms;
     call->named = named;
-    command_put(&call->request.payload, command_acquire_type(&acquire), &acquire);
+    command_put(&call->request.payload, command_type_for(COMMAND_WORKER_ACQUIRE, &acquire),
+                &acquire);
     return audited_submit(conn, call, loop->api->settings->default_timeout_ms);
 }
 
@@ -349,7 +350,8 @@ int handle_worker_renew(struct conn *conn)
         .kind = WORKER_CLIENT,
         .client = share_of(conn).client,
     };
-    command_put(&call->request.payload, command_renew_type(call->worker.worker_id), &call->worker);
+    command_put(&call->request.payload, command_type_for(COMMAND_WORKER_RENEW, &call->worker),
+                &call->worker);
     return call_submit(conn, call);
 }
 
@@ -396,7 +398,8 @@ int handle_worker_release(struct conn *conn)
     call = call_new(CLUSTER_REQUEST_COMMAND, worker_change_cb);
     call->done = 204;
     call->worker.worker_id = release.worker_id;
-    command_put(&call->request.payload, command_release_type(release.worker_id), &release);
+    command_put(&call->request.payload, command_type_for(COMMAND_WORKER_RELEASE, &release),
+                &release);
     return audited_submit(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
 }
 

@@ -19,12 +19,10 @@
  * prefix: the beginning of the names of tags that it may use; percent encoding replaces bytes that
  * a line cannot hold. The numbers are quotas.
  *
- * The happy path: tokens_parse() makes a table of all lines; tokens_find() finds a token by its
- * hash. auth_new() puts the first table into force. Each loop takes the table with auth_take() and
- * looks up the client in it, once for each head; a head that repeats the one before it is not
- * looked up again. auth_prepare() reads a new tokens file completely, and auth_commit() puts its
- * table into force. A loop sees by auth.generation, one load of an atomic, that there is another
- * table. It takes that and gives the old one back, which is freed with its last reference. So a
+ * The happy path: each loop takes the table in force with auth_take() and looks up the client in
+ * it, once for each head that does not repeat the one before it. auth_prepare() reads a new tokens
+ * file completely, and auth_commit() puts its table into force. A loop sees by auth.generation, one
+ * load of an atomic, that there is another table; it takes that and gives the old one back. So a
  * token removed from the file is refused in each request that a loop begins after auth_commit() has
  * returned. Requests that wait for an answer then still get it.
  *

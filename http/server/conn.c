@@ -59,20 +59,14 @@ void conn_keep_head(struct conn *conn)
     conn->last_len = (uint32_t)len;
 }
 
-/* The body of the present request is no longer needed. */
-static void free_body(struct conn *conn)
-{
-    meter_body_free(&conn->conns->meter, &conn->metered, conn->client);
-    buf_free(&conn->body);
-}
-
 /* The present request is answered (is_last: the connection's last): make room for the next one. */
 HOT static void conn_done(struct conn *conn, bool is_last)
 {
     static const struct wire nothing;
 
     if (conn->metered.has_body) {
-        free_body(conn);
+        meter_body_free(&conn->conns->meter, &conn->metered, conn->client);
+        buf_free(&conn->body);
     }
     if (is_last) {
         if (conn->wire.end > conn->wire.next) {
@@ -174,7 +168,8 @@ void conn_close(struct conn *conn, const char *reason)
         TAILQ_REMOVE(&conns->queue, conn, queue_link);
         conns->queue_len--;
     }
-    free_body(conn);
+    meter_body_free(&conns->meter, &conn->metered, conn->client);
+    buf_free(&conn->body);
     meter_end(&conns->meter, &conn->metered);
     TAILQ_REMOVE(&conns->all, conn, all_link);
     conns->counts.conns--;

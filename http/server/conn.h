@@ -23,8 +23,7 @@
  * and done part by part, one connection after the other, a bounded amount in each turn, after the
  * other connections' requests. Memory is bounded by meter.h.
  *
- * Over TLS a connection begins with a handshake. A client that speaks without TLS is answered
- * without TLS.
+ * A client that speaks without TLS to a listener with TLS is answered without TLS.
  *
  * A node that is about to stop retires its connections (conns_retire()). Each reply is the last of
  * its connection and says so. Idle connections end one by one, the longest idle first, so that a
@@ -246,10 +245,8 @@ static inline const char *conn_at(const struct conn *conn, size_t at)
     return conn->wire.bytes + conn->wire.start + at;
 }
 
-/* The name that the client's certificate proves: "uri:..." or "dns:..." if the certificate has
- * exactly one such name, of printable characters without blanks; else "sha256:" and the hash of its
- * public key, 64 hexadecimal digits. The certificate was checked against the CA in the settings.
- * NULL: there is no certificate. Borrowed, until the connection closes. */
+/* The name that the client's certificate, which was checked, proves (tls.h). NULL: there is no
+ * certificate. Borrowed, until the connection closes. */
 const char *conn_certificate(const struct conn *conn);
 
 /* The client's address: the one for which a proxy made the connection, or the other end's. False:

@@ -105,7 +105,8 @@ static bool keep_body(struct conn *conn, const char *data, size_t len)
            (slow = meter_slow_body(&conns->meter, slow, now_ms)) != NULL) {
         struct conn *body = CONTAINER(slow, struct conn, metered);
 
-        if (body != conn && (result == METER_BODY_ALL || meter_is_large(slow->body_bytes)) &&
+        if (body != conn &&
+            (result == METER_BODY_ALL || slow->body_bytes > LIMIT_HTTP_SMALL_BODY_BYTES) &&
             (result != METER_BODY_SHARE || body->client == conn->client)) {
             conn_refuse(body, REFUSED_BODY_SLOW, 0);
             slow = NULL; /* it is no longer in the list */

@@ -27,7 +27,8 @@ struct http_server {
     const struct http_service *service;
     uint16_t ports[ACCEPTORS]; /* 0: there is no such listener */
     unsigned loop_count;
-    unsigned running;        /* loops with a thread, from the first on */
+    unsigned made;           /* loops with handles, from the first on */
+    unsigned running;        /* of these, with a thread */
     struct http_loop *loops; /* loop_count */
     struct clients *clients; /* of all loops */
     uint32_t retire_ms;
@@ -613,18 +614,10 @@ static void loop_release(struct http_loop *loop)
 
 /* --- the server --- */
 
-static void server_free(struct http_server *server)
-{
-    clients_free(server->clients);
-    free(server->loops);
-    free(server);
-}
-
 int http_server_make(const struct http_settings *settings, const struct http_service *service,
                      struct http_server **ret_server)
 {
     struct http_server *server;
-    unsigned made = 0;
     int rv;
 
     if (settings->loops < 1 || settings->loops > LIMIT_HTTP_LOOPS ||
@@ -648,26 +641,16 @@ int http_server_make(const struct http_settings *settings, const struct http_ser
         }
     }
     rv = listeners_open(server);
-    while (rv == 0 && made < settings->loops) {
-        rv = loop_init(&server->loops[made]);
-        made += rv == 0;
+    while (rv == 0 && server->made < settings->loops) {
+        rv = loop_init(&server->loops[server->made]);
+        server->made += rv == 0;
     }
-    if (rv == 0) {
-        *ret_server = server;
-        return 0;
+    if (rv != 0) {
+        http_server_stop(server);
+        return rv;
     }
-    for (unsigned i = 0; i < settings->loops; i++) {
-        struct http_loop *loop = &server->loops[i];
-
-        if (i < made) {
-            loop_release(loop);
-        }
-        for (unsigned k = 0; k < ACCEPTORS; k++) {
-            fd_close(&loop->acceptors[k].listen_fd);
-        }
-    }
-    server_free(server);
-    return rv;
+    *ret_server = server;
+    return 0;
 }
 
 /* The thread's body. data: struct http_loop. */
@@ -775,10 +758,19 @@ void http_server_stop(struct http_server *server)
         loop_post(&server->loops[i], &server->loops[i].stop_item);
     }
     for (unsigned i = 0; i < server->loop_count; i++) {
+        struct http_loop *loop = &server->loops[i];
+
         if (i < server->running) {
-            ASSERT(pthread_join(server->loops[i].thread, NULL) == 0);
+            ASSERT(pthread_join(loop->thread, NULL) == 0);
         }
-        loop_release(&server->loops[i]);
+        if (i < server->made) {
+            loop_release(loop);
+        }
+        for (unsigned k = 0; k < ACCEPTORS; k++) { /* of a loop that was not made */
+            fd_close(&loop->acceptors[k].listen_fd);
+        }
     }
-    server_free(server);
+    clients_free(server->clients);
+    free(server->loops);
+    free(server);
 }

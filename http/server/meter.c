@@ -452,14 +452,9 @@ void meter_end(struct conn_meter *meter, struct metered *metered)
 
 /* --- bodies --- */
 
-bool meter_is_large(uint64_t body_bytes)
-{
-    return body_bytes > LIMIT_HTTP_SMALL_BODY_BYTES;
-}
-
 static uint64_t large_of(uint64_t bytes)
 {
-    return meter_is_large(bytes) ? bytes : 0;
+    return bytes > LIMIT_HTTP_SMALL_BODY_BYTES ? bytes : 0;
 }
 
 enum meter_body meter_body(struct conn_meter *meter, struct metered *metered,
@@ -556,18 +551,13 @@ uint32_t rate_check_ms(const struct http_settings *settings)
     return settings->write_ms < LOOK_MS ? settings->write_ms : LOOK_MS;
 }
 
-/* Fewer bytes than per_s would be? */
-static bool is_below(uint64_t bytes, uint64_t ms, uint64_t per_s)
-{
-    return bytes * 1000 < per_s * ms;
-}
-
 enum rate_verdict rate_check(struct rate *rate, const struct http_settings *settings,
                              uint64_t taken, uint64_t now_ms, bool waits, uint64_t held,
                              bool is_short)
 {
     uint64_t since_look_ms = now_ms - rate->look_ms;
     uint64_t since_look = taken - rate->look_taken;
+    uint64_t min_rate = settings->min_rate_bytes;
 
     ASSERT(now_ms >= rate->look_ms && taken >= rate->look_taken);
     if (!waits) {
@@ -583,14 +573,13 @@ enum rate_verdict rate_check(struct rate *rate, const struct http_settings *sett
         return RATE_STALLED;
     }
     if (is_short && held >= LIMIT_HTTP_HELD_BYTES && since_look_ms >= rate_check_ms(settings) &&
-        is_below(since_look, since_look_ms,
-                 (uint64_t)settings->min_rate_bytes * LIMIT_HTTP_SHORT_RATE)) {
+        since_look * 1000 < min_rate * LIMIT_HTTP_SHORT_RATE * since_look_ms) {
         return RATE_SLOW_WHILE_SHORT;
     }
     if (now_ms - rate->begin_ms < settings->write_ms) {
         return RATE_OK;
     }
-    if (is_below(taken - rate->begin_taken, now_ms - rate->begin_ms, settings->min_rate_bytes)) {
+    if ((taken - rate->begin_taken) * 1000 < min_rate * (now_ms - rate->begin_ms)) {
         return RATE_SLOW;
     }
     rate->begin_ms = now_ms;

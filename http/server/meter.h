@@ -3,36 +3,30 @@
  * beyond that.
  *
  * A client is an address (IPv6: its /64, which one household has), or the name of the token that a
- * request came with. Each has one record, shared by its connections on all loops, so that shares
- * and quotas hold for a client and not for each of its connections. A record without references is
- * kept for a while, since a client could otherwise evade its quota by connecting anew. The table is
- * bounded: beyond LIMIT_CLIENTS the longest idle record is dropped, and when none is idle, all new
- * clients share one record ("others").
+ * request came with. Its record is shared by its connections on all loops, so that shares and
+ * quotas hold for a client. A record without references is kept for a while, since a client could
+ * otherwise evade its quota by connecting anew. Beyond LIMIT_CLIENTS the longest idle record is
+ * dropped, and when none is idle, all new clients share one record ("others").
  *
- * A loop meters its connections' memory (input, bodies and replies), their turns, and the time that
- * clients take to read their replies. The settings are for a node; each loop has its part.
+ * A loop meters its connections' memory, their turns, and the time that clients take to read their
+ * replies. The settings are for a node; each loop has its part.
  *
- * Input. A connection keeps a copy (wire.h) of received and not served bytes: the beginning of a
- * head, the head of a body that is being received, pipelined requests whose turn has not come; over
- * TLS also bytes not decrypted yet. Together these are bounded; beyond the bound the connection
- * whose last request is longest ago is closed.
+ * Input: received and not served bytes that a connection keeps (wire.h), over TLS also those not
+ * decrypted yet. Beyond the bound of all together, the connection whose last request is longest ago
+ * is closed.
  *
- * Waiting. A request that waits for its answer keeps its head and the bytes after it. These do not
- * count as input, and slow requests do not end it. Each may keep WIRE_STEP_BYTES, enough for most
- * clients; beyond that all of them together have a bound as large as that of input, and a
- * connection that would take more is closed.
+ * Waiting: bytes that a connection keeps while its request waits for an answer. Slow requests do
+ * not end it. Beyond WIRE_STEP_BYTES each, all together have a bound as large as that of input, and
+ * a connection that would take more is closed.
  *
- * Bodies. Their total memory is bounded, and so is that of one client's large ones on all loops. A
- * body is large once it has more than LIMIT_HTTP_SMALL_BODY_BYTES. A quarter is kept for small
- * ones, so that large ones cannot crowd them out.
+ * Bodies: a body is large once it has more than LIMIT_HTTP_SMALL_BODY_BYTES. The total is bounded,
+ * and so are one client's large ones on all loops. A quarter is kept for small ones.
  *
  * Output. Beyond its bound a connection with untaken replies is not served; one without is, so that
  * a client that reads does not suffer from those that do not. Beyond one and a half times the bound
  * no connection is served until slow readers were closed.
  *
- * Slow readers. A slow link is allowed: a client that takes something now and then gets its whole
- * reply. But replies must not be requested and then left in memory. So there are three rules, and
- * the required rate depends on how much memory is left:
+ * Slow readers. A slow link is allowed, but replies must not be requested and then left in memory:
  *
  *   - a client that takes nothing for write_ms has gone;
  *   - over write_ms a client takes at least min_rate bytes a second;
@@ -44,9 +38,6 @@
  * Turns. A connection with much work is put off: to `later`, whose connections are served one after
  * the other, a bounded amount in each turn of the loop, or to `no_room` until there is room for
  * replies.
- *
- * The happy path: clients_of_address() when a connection is accepted, clients_release() when it
- * ends; client_charge() for each request: a load, and a compare-and-swap where there is a quota.
  *
  * Failure modes: no room: the result says which bound is reached, and nothing is taken. A client
  * that has used up its quota is informed when to retry.
@@ -322,26 +313,18 @@ void meter_body_free(struct conn_meter *meter, struct metered *metered, struct h
 struct metered *meter_slow_body(const struct conn_meter *meter, const struct metered *after,
                                 uint64_t now_ms);
 
-/* Is a body of this many bytes large? */
-bool meter_is_large(uint64_t body_bytes);
-
 /*
  * --- latency: how long a loop's requests took, and how many there were, by class and by the first
- * digit of their status.
+ * digit of their status. The time is from a request's completion here until its reply was given to
+ * the socket or, for a large reply, begun. One that is never answered is not counted.
  *
- * The service sets the class (conn->traffic); 0 is that of requests that did not get that far. A
- * request's time is from its completion here until its reply was given to the socket or, for a
- * large reply, begun.
+ * The service sets the class (conn->traffic); 0 is that of requests that did not get that far.
  *
- * The happy path: the first request of a turn reads the clock. Requests answered in the same turn
- * are only counted, and noted with the turn's time at its end, where the loop reads the clock
- * anyway. So a busy loop reads the clock twice a turn, however many requests it has.
+ * The first request of a turn reads the clock. Requests answered in the same turn are only counted,
+ * and noted with the turn's time at its end. So a busy loop reads the clock twice a turn.
  *
  * Exemplars: for each bucket of a histogram, the last request that waited for something and named
- * its trace (`traceparent`). OpenMetrics shows it, so that a slow request in a graph can be found.
- * An exemplar that is being written is not seen.
- *
- * Failure modes: none. A connection that ends before its request is answered is not counted.
+ * its trace (`traceparent`), for OpenMetrics. One that is being written is not seen.
  *
  * Thread: the loop's; any may read the histograms and exemplars.
  */

@@ -177,9 +177,15 @@ static int open_tag(struct fake *fake, const struct cluster_request *request)
 
 static void list_segments(struct fake *fake, struct id_segments_page *page)
 {
-    struct id_tag *tag = id_table_next(fake->backend.table, "", 0, "", 0);
+    struct id_tag *tag = id_table_after(fake->backend.table, NULL);
+    size_t count = 0;
 
-    page->items = calloc(id_table_count(fake->backend.table) + 1, sizeof *page->items);
+    while (tag != NULL) {
+        tag = id_table_after(fake->backend.table, tag);
+        count++;
+    }
+    tag = id_table_after(fake->backend.table, NULL);
+    page->items = calloc(count + 1, sizeof *page->items);
     ASSERT(page->items != NULL);
     for (; tag != NULL; tag = id_table_next(fake->backend.table, "", 0, tag->name, tag->name_len)) {
         struct id_segment_info *info = &page->items[page->count++];
@@ -518,7 +524,7 @@ void fake_log_acquire(struct fake *fake, struct worker_acquire acquire)
 
     acquire.name_len = (uint16_t)strlen(acquire.name);
     acquire.address = "";
-    command_put(&command, command_acquire_type(&acquire), &acquire);
+    command_put(&command, command_type_for(COMMAND_WORKER_ACQUIRE, &acquire), &acquire);
     lock(fake);
     apply(fake, &command, &reply);
     unlock(fake);

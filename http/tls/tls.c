@@ -277,10 +277,8 @@ static int no_pass_phrase(char *out, int size, int writing, void *data)
 
 /* --- making one --- */
 
-static int fail_context(struct tls_error *error, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static int fail_context(struct tls_error *error, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int fail_context(struct tls_error *error,
+                                                              const char *format, ...)
 {
     va_list args;
 
@@ -299,29 +297,57 @@ static const char *openssl_reason(void)
     return text != NULL ? text : "it cannot be read";
 }
 
-static BIO *open_file(const struct tls_file *file)
+/* Append the subject, or "no subject", in one line of printable text. */
+static void certificate_subject(X509 *certificate, struct buf *out)
 {
-    ASSERT(file->len <= INT_MAX);
-    return MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
+    BIO *text = MUST_HAVE(BIO_new(BIO_s_mem()));
+    char *data;
+    long len;
+
+    (void)X509_NAME_print_ex(text, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+    len = BIO_get_mem_data(text, &data);
+    if (len <= 0 || len > CERTIFICATE_NAME_MAX) {
+        buf_printf(out, "no subject");
+    } else {
+        buf_put(out, data, (size_t)len);
+    }
+    BIO_free(text);
 }
 
-/* Take one certificate of a file, the count-th: 0 or ERR_INVALID. */
-typedef int take_certificate_fn(struct tls_context *context, const struct tls_file *file,
-                                X509 *certificate, unsigned count, struct tls_error *error);
-
-static int take_certificates(struct tls_context *context, const struct tls_file *file,
-                             take_certificate_fn *take, struct tls_error *error)
+/* Take the certificates of a file: our own and the chain to its root, or the CAs that clients'
+ * certificates are checked against, and no others: any CA of the system could name our users. */
+static int load_certificates(struct tls_context *context, const struct tls_file *file, bool is_own,
+                             struct tls_error *error)
 {
-    BIO *bio = open_file(file);
+    BIO *bio = MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
+    SSL_CTX *ssl = context->ssl;
     bool was_asked = false;
     X509 *certificate;
     unsigned count = 0;
+    bool taken = true;
     int rv = 0;
 
     while (rv == 0 &&
            (certificate = PEM_read_bio_X509(bio, NULL, no_pass_phrase, &was_asked)) != NULL) {
         ERR_clear_error();
-        rv = take(context, file, certificate, ++count, error);
+        count++;
+        if (is_own && count == 1) {
+            context->until_s = certificate_until_s(certificate);
+            certificate_subject(certificate, &context->subject);
+            taken = SSL_CTX_use_certificate(ssl, certificate) == 1;
+        } else if (is_own) {
+            taken = SSL_CTX_add1_chain_cert(ssl, certificate) == 1;
+        } else if (X509_check_ca(certificate) == 0) {
+            rv = fail_context(error, "%s: certificate %u of the file is not a CA's", file->name,
+                              count);
+        } else {
+            taken = X509_STORE_add_cert(SSL_CTX_get_cert_store(ssl), certificate) == 1 &&
+                    SSL_CTX_add_client_CA(ssl, certificate) == 1;
+        }
+        if (!taken) {
+            rv = fail_context(error, "%s: certificate %u of the file is refused: %s", file->name,
+                              count, openssl_reason());
+        }
         X509_free(certificate);
     }
     if (rv == 0 && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
@@ -334,41 +360,10 @@ static int take_certificates(struct tls_context *context, const struct tls_file 
                                 : fail_context(error, "%s: has no certificate (PEM)", file->name);
 }
 
-static int refuse_certificate(const struct tls_file *file, unsigned count, struct tls_error *error)
-{
-    return fail_context(error, "%s: certificate %u of the file is refused: %s", file->name, count,
-                        openssl_reason());
-}
-
-/* The first certificate is ours; the others are the chain to the root. */
-static int take_own(struct tls_context *context, const struct tls_file *file, X509 *certificate,
-                    unsigned count, struct tls_error *error)
-{
-    if (count == 1) {
-        BIO *text = MUST_HAVE(BIO_new(BIO_s_mem()));
-        char *subject;
-        long len;
-
-        (void)X509_NAME_print_ex(text, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
-        len = BIO_get_mem_data(text, &subject);
-        if (len <= 0 || len > CERTIFICATE_NAME_MAX) {
-            buf_printf(&context->subject, "no subject");
-        } else {
-            buf_put(&context->subject, subject, (size_t)len);
-        }
-        BIO_free(text);
-        context->until_s = certificate_until_s(certificate);
-    }
-    return (count == 1 ? SSL_CTX_use_certificate(context->ssl, certificate)
-                       : SSL_CTX_add1_chain_cert(context->ssl, certificate)) == 1
-               ? 0
-               : refuse_certificate(file, count, error);
-}
-
 static int load_key(struct tls_context *context, const struct tls_file *file,
                     const struct tls_file *certificate, struct tls_error *error)
 {
-    BIO *bio = open_file(file);
+    BIO *bio = MUST_HAVE(BIO_new_mem_buf(file->data, (int)file->len));
     bool was_asked = false;
     EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_pass_phrase, &was_asked);
     int rv = 0;
@@ -386,21 +381,6 @@ static int load_key(struct tls_context *context, const struct tls_file *file,
     }
     EVP_PKEY_free(key);
     return rv;
-}
-
-/* The only CAs that clients' certificates are checked against: any CA of the system could name our
- * users. */
-static int take_client_ca(struct tls_context *context, const struct tls_file *file,
-                          X509 *certificate, unsigned count, struct tls_error *error)
-{
-    if (X509_check_ca(certificate) == 0) {
-        return fail_context(error, "%s: certificate %u of the file is not a CA's", file->name,
-                            count);
-    }
-    return X509_STORE_add_cert(SSL_CTX_get_cert_store(context->ssl), certificate) == 1 &&
-                   SSL_CTX_add_client_CA(context->ssl, certificate) == 1
-               ? 0
-               : refuse_certificate(file, count, error);
 }
 
 static int load_client(struct tls_context *context, const struct tls_files *files,
@@ -430,7 +410,7 @@ static int load_client(struct tls_context *context, const struct tls_files *file
     }
     /* The file's CAs are trusted, root or intermediate. */
     ASSERT(X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), X509_V_FLAG_PARTIAL_CHAIN) == 1);
-    return take_certificates(context, &files->client_ca, take_client_ca, error);
+    return load_certificates(context, &files->client_ca, false, error);
 }
 
 int tls_context_make(struct tls *tls, const struct tls_files *files,
@@ -440,6 +420,8 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
     SSL_CTX *ssl = MUST_HAVE(SSL_CTX_new(TLS_server_method()));
     int rv;
 
+    ASSERT(files->certificate.len <= INT_MAX && files->key.len <= INT_MAX &&
+           files->client_ca.len <= INT_MAX);
     context->ssl = ssl;
     SSL_CTX_set_security_level(ssl, SECURITY_LEVEL);
     ASSERT(SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1);
@@ -459,7 +441,7 @@ int tls_context_make(struct tls *tls, const struct tls_files *files,
     ASSERT(SSL_CTX_set_tlsext_ticket_key_evp_cb(ssl, ticket_key) == 1);
     ASSERT(SSL_CTX_set_app_data(ssl, tls) == 1);
     SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
-    rv = take_certificates(context, &files->certificate, take_own, ret_error);
+    rv = load_certificates(context, &files->certificate, true, ret_error);
     if (rv == 0) {
         rv = load_key(context, &files->key, &files->certificate, ret_error);
     }

@@ -7,8 +7,7 @@
  * renegotiation, no compression, no early data; ALPN "http/1.1": a client that offers only others
  * is refused; one session ticket a handshake.
  *
- * The happy path of a certificate: tls_new(); tls_context_make() from the PEM text of files, then
- * tls_commit(). Later another tls_context_make(), which changes nothing yet, and then tls_commit()
+ * The happy path of a certificate: tls_context_make() from the PEM text of files, then tls_commit()
  * or tls_context_free(). Each new connection uses the context in force. Open ones keep theirs.
  * Unless the rules for client certificates have changed: then tickets are void, and an open session
  * reads nothing more, as if its client had sent close_notify (session_is_outdated()). So does one
@@ -27,8 +26,8 @@
  *
  * A client's name must be unambiguous: if its certificate has exactly one URI or DNS name among its
  * alternative names, and that is printable, the name is "uri:..." or "dns:..."; else it is the hash
- * of the public key, "sha256:...". The subject is never used: it may have several common names in
- * several encodings.
+ * of the public key, "sha256:" and 64 hexadecimal digits. The subject is never used: it may have
+ * several common names in several encodings.
  *
  * Tickets. All loops, listeners and certificates share a small ring of keys, so that a client may
  * return to another loop, and after a reload. The newest key seals; each key of the ring opens. A

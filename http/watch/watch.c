@@ -35,17 +35,6 @@ const char *event_kind_name(enum event_kind kind)
     return names[kind];
 }
 
-void events_init(struct events *events)
-{
-    memset(events, 0, sizeof *events);
-    ASSERT(pthread_mutex_init(&events->lock, NULL) == 0);
-}
-
-void events_free(struct events *events)
-{
-    ASSERT(pthread_mutex_destroy(&events->lock) == 0);
-}
-
 void events_put(struct events *events, uint64_t wall_ms, enum event_kind kind, const char *format,
                 ...)
 {

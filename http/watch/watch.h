@@ -63,14 +63,12 @@ struct event {
     char text[EVENT_TEXT_BYTES];
 };
 
+/* The owner sets all to zeros, makes the lock and destroys it. */
 struct events {
     pthread_mutex_t lock;
     uint64_t last_number; /* 0: none yet */
     struct event ring[LIMIT_EVENTS];
 };
-
-void events_init(struct events *events);
-void events_free(struct events *events);
 
 /* printf-like; the text is UTF-8, with values chosen by clients quoted. */
 void events_put(struct events *events, uint64_t wall_ms, enum event_kind kind, const char *format,

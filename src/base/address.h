@@ -1,13 +1,6 @@
 /*
  * address.h - "host:port" as a socket address, and sockets that listen there.
  *
- * The happy path: address_split() takes the text apart; address_literal() or the system's resolver,
- * with address_hints(), makes a socket address of it. A listener calls address_resolve(),
- * which does all that at once, and address_listen().
- *
- * Failure modes: not an address: ERR_INVALID; not found: ERR_NOT_FOUND; in use: ERR_EXISTS; no
- * resources: ERR_NOMEM.
- *
  * Thread: any; address_resolve() may block on the resolver.
  */
 #ifndef LEAFD_BASE_ADDRESS_H

@@ -24,12 +24,6 @@ static uint64_t system_now_us(const struct clock *clock)
     return read_us(CLOCK_BOOTTIME);
 }
 
-static uint64_t system_now_ms(const struct clock *clock)
-{
-    (void)clock;
-    return read_us(CLOCK_BOOTTIME) / 1000;
-}
-
 HOT static uint64_t system_wall_ms(const struct clock *clock)
 {
     (void)clock;
@@ -39,7 +33,7 @@ HOT static uint64_t system_wall_ms(const struct clock *clock)
 const struct clock *clock_system(void)
 {
     static const struct clock system = {
-        .now_ms = system_now_ms, .wall_ms = system_wall_ms, .now_us = system_now_us, .data = 0};
+        .wall_ms = system_wall_ms, .now_us = system_now_us, .data = 0};
 
     return &system;
 }
@@ -55,11 +49,6 @@ static uint64_t loop_now_us(const struct clock *base)
         clock->stands = true;
     }
     return clock->now_us;
-}
-
-static uint64_t loop_now_ms(const struct clock *base)
-{
-    return loop_now_us(base) / 1000;
 }
 
 static uint64_t loop_wall_ms(const struct clock *base)
@@ -78,12 +67,9 @@ static void loop_look(const struct clock *base)
 
 void loop_clock_init(struct loop_clock *clock, const struct clock *real)
 {
-    *clock = (struct loop_clock){.base = {.now_ms = loop_now_ms,
-                                          .wall_ms = loop_wall_ms,
-                                          .now_us = loop_now_us,
-                                          .look = loop_look,
-                                          .data = clock},
-                                 .real = real};
+    *clock = (struct loop_clock){
+        .base = {.wall_ms = loop_wall_ms, .now_us = loop_now_us, .look = loop_look, .data = clock},
+        .real = real};
 }
 
 /*

@@ -19,7 +19,8 @@
 #include "src/base/limits.h"
 
 struct clock {
-    /* Milliseconds of a monotonic clock that counts suspend; the zero point has no meaning. */
+    /* Milliseconds of a monotonic clock that counts suspend; the zero point has no meaning. NULL:
+     * now_us has it. */
     uint64_t (*now_ms)(const struct clock *clock);
     /* Milliseconds since 1970-01-01 UTC; may jump either way. */
     uint64_t (*wall_ms)(const struct clock *clock);
@@ -35,7 +36,7 @@ const struct clock *clock_system(void);
 
 static inline uint64_t clock_now_ms(const struct clock *clock)
 {
-    return clock->now_ms(clock);
+    return clock->now_us != NULL ? clock->now_us(clock) / 1000 : clock->now_ms(clock);
 }
 
 static inline uint64_t clock_now_us(const struct clock *clock)
@@ -56,15 +57,11 @@ static inline uint64_t clock_wall_ms(const struct clock *clock)
 }
 
 /*
- * --- loop_clock: a clock that is frozen during one step of a loop. The first call for its
- * monotonic time reads the real clock, and all later ones return the same value, until
- * clock_look().
- *
- * Why: in one turn of the raft loop some twenty-five places ask for the time, and the answer is the
- * same. (Likewise in the simulation, whose time never moves within a turn.)
+ * --- loop_clock: a clock whose monotonic time is frozen from its first call until clock_look():
+ * some twenty-five places of a turn of the raft loop ask for it.
  *
  * Code that compares two clocks, or measures to the microsecond, uses the real one. wall_ms() is
- * always the real one's. Thread: only the loop's, also look(); other threads use the real one.
+ * always the real one's. Thread: only the loop's; other threads use the real one.
  */
 
 struct loop_clock {
@@ -86,9 +83,6 @@ void loop_clock_init(struct loop_clock *clock, const struct clock *real);
  * years would make every healthy node refuse. With only two clocks the lower one passes and the
  * higher one refuses: lost time comes back, used time does not.
  *
- * The happy path: clock_check_sample() for each answer, clock_check_tick() once a second, and a
- * verdict of 0.
- *
  * Checks:
  *  - Our own clock against the median: off by more than threshold_ms (default 1 s) refuses. With no
  *    fresh sample there is nothing to compare with, and it passes.
@@ -105,10 +99,8 @@ void loop_clock_init(struct loop_clock *clock, const struct clock *real);
  * A sample is kept as the peer's distance from this node's clock together with a reading of that
  * clock: later steps of our own clock do not change what is known of the peer.
  *
- * Failure modes: none; numbers of peers are not trusted, and distances saturate at some 70 million
- * years.
- *
- * Thread: one owner (the raft loop), or tests.
+ * Numbers of peers are not trusted, and distances saturate at some 70 million years. Thread: one
+ * owner.
  */
 
 #define CLOCK_SAMPLE_FRESH_MS 10000 /* older samples do not count */

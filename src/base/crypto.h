@@ -27,7 +27,7 @@
  *
  * Restricted to domains below 2^63 whose halves fit 32 bits, so that a round is one block of AES.
  *
- * The happy path: ff1_new() once a thread, ff1_key() for each key, ff1_encrypt() for each number.
+ * Made once a thread.
  */
 
 #define FF1_DOMAIN_MIN 1000000
@@ -55,12 +55,8 @@ uint64_t ff1_decrypt(struct ff1 *ff1, uint64_t number);
  *
  * By default OpenSSL reads openssl.cnf and the environment, so a system file, or OPENSSL_CONF,
  * could change leafd's protocols and providers. At the end of the process it also frees memory that
- * threads still use. Both are switched off.
- *
- * Each file that uses OpenSSL calls it before any other OpenSSL function. Repeated calls do
- * nothing.
+ * threads still use. Both are switched off. Repeated calls do nothing.
  */
-
 void tls_library_init(void);
 
 /* Empty this thread's queue of errors, if there are any: a look costs a fifth of emptying it. */

@@ -27,9 +27,6 @@ uint64_t hash_row(const void *key, size_t key_len, const void *value, size_t val
 /*
  * --- hash_table: a hash table of items owned elsewhere, which grows without a pause.
  *
- * The happy path: each item has a hash and embeds a struct hash_link; hash_table_add() adds it; a
- * lookup walks hash_table_chain() and compares.
- *
  * The table has as many buckets as it ever had items: each new maximum adds one bucket and splits
  * only one (Litwin's linear hashing). So no call takes longer than others, even with ten million
  * items. Buckets are freed only by hash_table_free().

@@ -2,9 +2,6 @@
  * process.h - this process: its use of the machine (memory, descriptors, processor time), and the
  * commit that it was built from.
  *
- * The happy path: process_look() reads the kernel's files below /proc/self, some ten system calls
- * and two a thread: for a scrape, not for a request.
- *
  * Failure modes: a file that cannot be read leaves its figures at 0. More than PROCESS_THREADS_MAX
  * names of threads: the others are not shown.
  *
@@ -35,6 +32,7 @@ struct process_figures {
     struct process_thread threads[PROCESS_THREADS_MAX];
 };
 
+/* Some ten system calls and two a thread: for a scrape, not for a request. */
 void process_look(struct process_figures *ret_figures);
 
 /* At the start of main(): open /dev/null for descriptors 0, 1 and 2 if they are closed. Else the

@@ -19,9 +19,6 @@
  * longer durations: log-linear, the same in every histogram, and few, since each is a line of every
  * scrape.
  *
- * The happy path: one thread notes durations; any thread adds the counts to a view of its own, and
- * so sums up the histograms of several threads.
- *
  * A view taken during a note may have it in a count and not yet in the sum. A sum wraps after half
  * a million years.
  */
@@ -79,10 +76,6 @@ bool meter_note(struct meter *meter, uint64_t count, uint32_t half_ms, uint64_t 
 
 /*
  * --- stall: how long the turns of a loop take: an event during a turn waits for its end.
- *
- * The happy path: the loop reports when a turn begins, each step in it, and when the turn ends. Any
- * thread reads the longest turn since the start, and of the last minute; also the most processor
- * time of a turn, which a busy machine does not increase.
  *
  * Failure modes: a turn of STALL_WARN_MS or more gives a line of level warn, at most one a minute,
  * with its longest step. Times are of the monotonic clock, in whole ms: a turn is shown as up to 1

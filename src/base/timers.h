@@ -4,11 +4,11 @@
  * Deadlines, repeats and pauses of all objects on a loop are in one list. So the loop has one place
  * that says when to wake, and nothing scans for due work.
  *
- * The happy path: timer_init() once (or all zero except `wakes`, if its owner must only be woken),
- * timer_arm() when the time is known (again: it moves). The loop sleeps until timers_next_ms() and
- * calls timers_run(). That calls `fire` of each due timer, earliest first, those of the same time
- * in the order of arming, and adds the parts that each wakes to `woken`. A timer that fires is no
- * longer armed, and its owner may arm it again, free itself, or arm and cancel others from within.
+ * The loop sleeps until timers_next_ms() and calls timers_run(). That calls `fire` of each due
+ * timer, earliest first, those of the same time in the order of arming, and adds the parts that
+ * each wakes to `woken`. A timer that fires is no longer armed, and its owner may arm it again,
+ * free itself, or arm and cancel others from within. A timer of zeros but `wakes` only wakes its
+ * owner.
  *
  * Invariant: a timer fires at most once in one timers_run(); a timer that is armed meanwhile, even
  * if already due, waits for the next run. So a run ends.

@@ -19,14 +19,11 @@
 /*
  * --- wakeup: wakes a loop from any thread, so that it takes the data left for it.
  *
- * The happy path: a thread stores data for the loop and sends the wakeup. The loop's thread calls
- * `woken` once for all wakeups since its last call. It then sees all data stored before any of
- * them.
+ * `woken` is called once for all wakeups since its last call, and sees all data stored before any
+ * of them.
  *
  * Why not uv_async_t: it makes the loop spin, and then yield, until the waking thread has returned
  * from its system call, which on a busy machine often takes a time slice.
- *
- * Failure modes: none, once it is made.
  *
  * Threads: wakeup_send() from any, until wakeup_free(); the rest from the loop's thread.
  */
@@ -54,9 +51,8 @@ void wakeup_free(struct wakeup *wake);
 /*
  * --- mailbox: items handed to a loop's thread from any other.
  *
- * The happy path: a producer appends an item under a short mutex and wakes the loop only if the box
- * was empty (one wake-up covers many items, so the loop always drains the whole list); the loop's
- * thread takes the list and calls each item's function in order of posting.
+ * A producer wakes the loop only if the box was empty: one wake-up covers many items. The loop's
+ * thread takes the whole list and calls each item's function in order of posting.
  *
  * A thread that will soon post more can hold: the loops of its boxes are then woken once each, when
  * it flushes or releases, and find all its items.

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "http/resp/api/resp.h"
 #include "src/base/address.h"
@@ -118,11 +119,6 @@ uint64_t files_kept(uint32_t loops)
            (uint64_t)loops * (OF_LOOP + LIMIT_HTTP_REFUSED);
 }
 
-uint64_t files_least(uint32_t loops)
-{
-    return OF_NODE + (uint64_t)loops * OF_LOOP;
-}
-
 static uint32_t bound(uint64_t left, uint32_t wanted)
 {
     left = left > FILES_CONNECTIONS_MIN ? left : FILES_CONNECTIONS_MIN;
@@ -141,12 +137,51 @@ void files_divide(uint64_t allowed, uint32_t loops, uint32_t wanted, uint32_t ad
     ret_split->connections = bound(left / loops, wanted);
 }
 
-/* --- the listeners --- */
-
 bool listeners_are_joined(const struct config *config)
 {
     return strcmp(config->admin.listen, CONFIG_ADMIN_SAME) == 0;
 }
+
+bool files_bound(const struct config *config, struct files_split *ret_files)
+{
+    bool has_admin = !listeners_are_joined(config);
+    uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
+    struct rlimit limit;
+    struct rlimit raised;
+    uint64_t least = OF_NODE + (uint64_t)loops * OF_LOOP;
+    uint64_t allowed;
+
+    /* As many open files as the system allows. */
+    ASSERT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    raised = (struct rlimit){limit.rlim_max, limit.rlim_max};
+    if (limit.rlim_cur < limit.rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+        limit = raised;
+    }
+    allowed = limit.rlim_cur;
+    if (allowed < least) {
+        log_error("app",
+                  "Too many open files: the system's limit for this process is too low to start",
+                  "allowed=%" PRIu64 " needed=%" PRIu64
+                  " exit_code=%d hint=\"raise it: LimitNOFILE of the unit, or ulimit -n\"",
+                  allowed, least, EXIT_CODE_INTERNAL);
+        return false;
+    }
+    files_divide(allowed, config->http.loops, config->http.connections,
+                 has_admin ? config->admin.http.connections : 0, ret_files);
+    log_info("app", "open files",
+             "allowed=%" PRIu64 " kept=%" PRIu64 " http_loops=%" PRIu32 " http_connections=%" PRIu32
+             " admin_connections=%" PRIu32,
+             allowed, files_kept(loops), config->http.loops, ret_files->connections,
+             ret_files->admin_connections);
+    if (ret_files->connections < config->http.connections) {
+        log_warn("app", "the system allows fewer open files than all connections would need",
+                 "each_loop=%" PRIu32 " wanted=%" PRIu32, ret_files->connections,
+                 config->http.connections);
+    }
+    return true;
+}
+
+/* --- the listeners --- */
 
 /* --- tokens --- */
 

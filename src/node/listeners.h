@@ -14,7 +14,7 @@
  * cluster: health is answered, and requests that need the cluster get 503, so that a supervisor can
  * distinguish such a node from a dead one.
  *
- * The happy path: certificate_start(); files_divide(); waiting_begin() and waiting_end() if the
+ * The happy path: files_bound(); certificate_start(); waiting_begin() and waiting_end() if the
  * node has to be let in; listeners_open(); listeners_retire() and listeners_drain() when the node
  * must stop; listeners_close() when no request is left; certificate_end(). SIGHUP reloads the
  * tokens and the certificate: certificate_reload_part and listeners_reload_part are parts of a
@@ -69,9 +69,6 @@ struct files_split {
 /* Descriptors reserved from clients, for this number of HTTP threads of all listeners. */
 uint64_t files_kept(uint32_t loops);
 
-/* With fewer descriptors a node does not start. */
-uint64_t files_least(uint32_t loops);
-
 /* Divide the rest of the `allowed` descriptors: at most the wanted number, at least
  * FILES_CONNECTIONS_MIN (or the wanted number, if less). admin_wanted: 0: no admin listener; else
  * it has one thread, and gets a quarter of the rest. */
@@ -95,6 +92,9 @@ struct listeners {
     void (*drained)(void *data);
     void *data;
 };
+
+/* Divide as many as the system allows for these settings, and log it. False: too few to start. */
+bool files_bound(const struct config *config, struct files_split *ret_files);
 
 /* Is there one listener for all? */
 bool listeners_are_joined(const struct config *config);

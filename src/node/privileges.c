@@ -362,12 +362,17 @@ static void paths_put_file(struct paths *paths, const char *path)
     }
 }
 
-/* Frees them. 0 or a negative errno. */
+/* These, and the system's. Frees them. 0 or a negative errno. */
 static int paths_restrict(struct paths *paths, unsigned *ret_version)
 {
-    int rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                 ? sandbox_paths_restrict(paths->list, paths->count, ret_version)
-                 : -errno;
+    int rv;
+
+    for (size_t i = 0; i < SYSTEM_COUNT; i++) {
+        paths_put(paths, of_system[i], NULL, false);
+    }
+    rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+             ? sandbox_paths_restrict(paths->list, paths->count, ret_version)
+             : -errno;
 
     for (size_t i = 0; i < paths->count; i++) {
         free(paths->owned[i]);
@@ -407,9 +412,6 @@ int sandbox_begin(const struct config *config, bool *ret_has_calls)
     paths = MUST_HAVE(malloc(sizeof *paths));
     paths->count = 0;
     paths_put(paths, config->data.root != NULL ? config->data.root : config->data.dir, NULL, true);
-    for (size_t i = 0; i < SYSTEM_COUNT; i++) {
-        paths_put(paths, of_system[i], NULL, false);
-    }
     paths_put_file(paths, "/etc/resolv.conf");
     for (size_t i = 0; i < count; i++) {
         paths_put_file(paths, files[i].path);
@@ -447,9 +449,6 @@ void sandbox_tool(const char *file, const char *const directories[], size_t coun
     all->count = 0;
     if (file != NULL) {
         paths_put(all, file, NULL, false);
-    }
-    for (size_t i = 0; i < SYSTEM_COUNT; i++) {
-        paths_put(all, of_system[i], NULL, false);
     }
     for (size_t i = 0; i < count; i++) {
         char *copy = MUST_HAVE(strdup(directories[i]));

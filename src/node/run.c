@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -435,46 +434,6 @@ static void server_init(struct server *server, const struct config *config)
     server->watch.data = server;
 }
 
-/* Clients may use the descriptors that are not kept for peers and the node. False: too few to
- * start. */
-static bool bound_clients(const struct config *config, struct files_split *ret_files)
-{
-    bool has_admin = !listeners_are_joined(config);
-    uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
-    struct rlimit limit;
-    struct rlimit raised;
-    uint64_t allowed;
-
-    /* As many open files as the system allows. */
-    ASSERT(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    raised = (struct rlimit){limit.rlim_max, limit.rlim_max};
-    if (limit.rlim_cur < limit.rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
-        limit = raised;
-    }
-    allowed = limit.rlim_cur;
-    if (allowed < files_least(loops)) {
-        log_error("app",
-                  "Too many open files: the system's limit for this process is too low to start",
-                  "allowed=%" PRIu64 " needed=%" PRIu64
-                  " exit_code=%d hint=\"raise it: LimitNOFILE of the unit, or ulimit -n\"",
-                  allowed, files_least(loops), EXIT_CODE_INTERNAL);
-        return false;
-    }
-    files_divide(allowed, config->http.loops, config->http.connections,
-                 has_admin ? config->admin.http.connections : 0, ret_files);
-    log_info("app", "open files",
-             "allowed=%" PRIu64 " kept=%" PRIu64 " http_loops=%" PRIu32 " http_connections=%" PRIu32
-             " admin_connections=%" PRIu32,
-             allowed, files_kept(loops), config->http.loops, ret_files->connections,
-             ret_files->admin_connections);
-    if (ret_files->connections < config->http.connections) {
-        log_warn("app", "the system allows fewer open files than all connections would need",
-                 "each_loop=%" PRIu32 " wanted=%" PRIu32, ret_files->connections,
-                 config->http.connections);
-    }
-    return true;
-}
-
 static enum exit_code server_up(struct server *server)
 {
     const struct config *config = server->config;
@@ -526,7 +485,7 @@ enum exit_code run_node(const struct config *config)
     (void)umask(077);
     report_settings(config);
     privileges_report(config);
-    if (!bound_clients(config, &files)) {
+    if (!files_bound(config, &files)) {
         return EXIT_CODE_INTERNAL;
     }
     server_init(&server, config);

@@ -165,12 +165,6 @@ static void backups_read_cb(void *data)
     context_wake(backups->on, WAKE_BACKUPS);
 }
 
-static void backups_start_read(struct backups *backups)
-{
-    backups->state = BACKUPS_READING;
-    disk_view_read(&backups->view, LIMIT_BACKUP_CHUNK_BYTES);
-}
-
 /* The view is closed: answer a waiting request. */
 static void backups_look_closed(struct backups *backups)
 {
@@ -337,7 +331,8 @@ void backups_submit(struct backups *backups, struct cluster_request *request)
                      LIMIT_BACKUP_MS / 1000);
             end(backups, ERR_TIMEOUT);
         } else {
-            backups_start_read(backups);
+            backups->state = BACKUPS_READING;
+            disk_view_read(&backups->view, LIMIT_BACKUP_CHUNK_BYTES);
         }
         return;
     }
@@ -379,7 +374,8 @@ void backups_turn(struct backups *backups)
         !driver->applier.installing) {
         timer_cancel(backups->on->timers, &backups->due);
         applier_write(&driver->applier, true);
-        backups_start_read(backups);
+        backups->state = BACKUPS_READING;
+        disk_view_read(&backups->view, LIMIT_BACKUP_CHUNK_BYTES);
     }
 }
 

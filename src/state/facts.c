@@ -221,19 +221,6 @@ static int change_begin(struct state *state, const struct member_change *change,
     return 0;
 }
 
-static int change_end(struct state *state, uint64_t index, bool given_up)
-{
-    struct member_change change = state->members.change;
-
-    ASSERT_IMPLIES(change.given_up, change.kind != 0);
-    if (change.kind == 0 || change.given_up || change.index != index) {
-        return ERR_NOT_FOUND;
-    }
-    change.given_up = given_up;
-    change_set(state, given_up ? &change : NULL);
-    return 0;
-}
-
 static void move_set(struct state *state, const struct member_move *move)
 {
     struct members *members = &state->members;
@@ -426,6 +413,8 @@ void facts_clear(struct state *state)
 
 int facts_apply(struct state *state, uint64_t index, const struct cluster_command *command)
 {
+    struct member_change change;
+
     switch (command->type) {
     case COMMAND_NODE_INFO:
         info_apply(state, &command->node);
@@ -442,7 +431,14 @@ int facts_apply(struct state *state, uint64_t index, const struct cluster_comman
     case COMMAND_MEMBER_BEGIN:
         return change_begin(state, &command->change, index);
     case COMMAND_MEMBER_END:
-        return change_end(state, command->change.index, command->change.given_up);
+        change = state->members.change;
+        ASSERT_IMPLIES(change.given_up, change.kind != 0);
+        if (change.kind == 0 || change.given_up || change.index != command->change.index) {
+            return ERR_NOT_FOUND;
+        }
+        change.given_up = command->change.given_up;
+        change_set(state, change.given_up ? &change : NULL);
+        return 0;
     case COMMAND_MEMBER_MOVE:
         if (node_set_has(&state->members.removed, command->move.node_id)) {
             return ERR_REMOVED;

@@ -283,7 +283,7 @@ static int handle_hello(struct conn *conn)
     reply_number(out, "id", caller->id);
     reply_pair(out, "mode", "standalone");
     reply_pair(out, "role", "master");
-    reply_text(out, "modules");
+    reply_bulk(out, "modules", strlen("modules"));
     reply_array(out, 0);
     return 200;
 }

@@ -2,17 +2,14 @@
  * resp.h - leafd as Redis's clients speak to it: the talker for a separate listener of the HTTP
  * server (http/server/service.h). Contract of the requests: docs/redis.md.
  *
- * A method is the first word of a request. It has a route (http/api/request.h) like the same
- * request over HTTP, with the fields that the gate and the audit read: role, listener, and whether
- * the second word names a tag. Requests are served by the same functions as those over HTTP, on the
- * same loops, and need the same rights. A handler is called when its request is complete and may be
- * made; it returns as one over HTTP does (http/api/request.h).
+ * A method is the first word of a request. It has a route and a handler (http/api/request.h) like
+ * the same request over HTTP. Requests are served by the same functions as those over HTTP, on the
+ * same loops, and need the same rights.
  *
- * The happy path: resp_step() finds a request's method and has the gate judge it, once for all
- * requests that repeat its bytes; resp_handle() calls the method's handler. A request for ids
- * usually repeats the bytes of the one before it, so its words and its tag are known. The claim
- * begins here and is taken as one over HTTP (http/api/ids.h). Its answer is written here, also when
- * it comes later. No lock, no allocation, no system call.
+ * The happy path: a request's method is found, and judged by the gate, once for all requests that
+ * repeat its bytes, as requests for ids usually do; then its handler is called. A claim of ids
+ * begins here and is taken as one over HTTP (http/api/ids.h). No lock, no allocation, no system
+ * call.
  *
  * INCRBY's ids are consecutive, and the last one is the answer: a program that takes ids from Redis
  * this way has reserved those below it. Ids of a tag with a shape are texts, except INCRBY's. A

@@ -223,20 +223,15 @@ void reply_bulk(struct buf *out, const void *data, size_t len)
     buf_put(out, "\r\n", 2);
 }
 
-void reply_text(struct buf *out, const char *text)
-{
-    reply_bulk(out, text, strlen(text));
-}
-
 void reply_pair(struct buf *out, const char *name, const char *text)
 {
-    reply_text(out, name);
-    reply_text(out, text);
+    reply_bulk(out, name, strlen(name));
+    reply_bulk(out, text, strlen(text));
 }
 
 void reply_number(struct buf *out, const char *name, uint64_t value)
 {
-    reply_text(out, name);
+    reply_bulk(out, name, strlen(name));
     reply_integer(out, value);
 }
 

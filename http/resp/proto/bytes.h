@@ -69,7 +69,6 @@ void reply_simple(struct buf *out, const char *text);
 void reply_failure(struct buf *out, const char *kind, const char *code, const char *message);
 
 void reply_bulk(struct buf *out, const void *data, size_t len);
-void reply_text(struct buf *out, const char *text);
 
 /* A name and its value, of a map. */
 void reply_pair(struct buf *out, const char *name, const char *text);

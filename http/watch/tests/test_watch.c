@@ -22,6 +22,17 @@
 
 /* --- events --- */
 
+static void events_init(struct events *events)
+{
+    memset(events, 0, sizeof *events);
+    assert_int_equal(pthread_mutex_init(&events->lock, NULL), 0);
+}
+
+static void events_free(struct events *events)
+{
+    assert_int_equal(pthread_mutex_destroy(&events->lock), 0);
+}
+
 /* The first number that a page has, how many it has, and its next (0: null). */
 static size_t page(struct events *events, uint64_t after, size_t limit,
                    unsigned long long *ret_first, unsigned long long *ret_next)

@@ -203,8 +203,10 @@ static void describe(const struct command *command, struct buf *out)
         describe_words(command, out);
         buf_printf(out, "%s\n\n  %s\n", command->options != NULL ? " [OPTIONS]" : "",
                    command->summary);
-        buf_printf(out, command->text != NULL ? "  %s\n" : "", command->text);
-        buf_printf(out, command->options != NULL ? "\noptions:\n" : "");
+        if (command->text != NULL) {
+            buf_printf(out, "  %s\n", command->text);
+        }
+        buf_printf(out, "%s", command->options != NULL ? "\noptions:\n" : "");
         describe_put_options(command->options, out);
     } else {
         buf_printf(out, "leafctl - look at a cluster of leafd, and change it\n\n"

@@ -397,7 +397,7 @@ enum ctl_exit ctl_ask(struct ctl *ctl, const struct ask *ask, struct answer *ret
 {
     enum ctl_exit code = cluster_ask(ctl->cluster, ask, ret);
 
-    if (code != CTL_DONE || ret->status == 204 || json_is_object(ret->json)) {
+    if (code != CTL_DONE || json_is_object(ret->json)) {
         return code;
     }
     ret->error.len = 0;
@@ -649,10 +649,12 @@ enum ctl_exit ctl_request(struct ctl *ctl)
         return ctl_failed(code, &answer);
     }
     ctl->status = answer.status;
-    if (command->form != NULL || (ctl->json && !gone)) {
+    if (gone) {
+        buf_printf(&ctl->out, "%s", ctl->json ? "" : command->gone);
+    } else if (command->form != NULL || ctl->json) {
         ctl_put(ctl, answer.json, command->form);
-    } else if (!ctl->json) {
-        command->put(ctl, gone ? NULL : answer.json);
+    } else {
+        command->put(ctl, answer.json);
     }
     return CTL_DONE;
 }

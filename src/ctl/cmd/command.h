@@ -86,10 +86,11 @@ struct command {
     unsigned page;                     /* rows in a page; 0: all are in one answer */
     ctl_keep_t *keep;                  /* NULL: each row is shown as it is */
     bool bare;                         /* with --json only the array is shown */
-    ctl_put_t *put;       /* gets NULL after a 204: it is done; of a list: its rows as CSV */
-    ctl_before_t *before; /* NULL: nothing is to be done before it is sent */
-    bool waits;           /* repeated until it is answered by 200 */
-    bool once;            /* with --force it is sent once */
+    ctl_put_t *put;                    /* of a list: its rows as CSV */
+    const char *gone;                  /* printed after a DELETE that is done */
+    ctl_before_t *before;              /* NULL: nothing is to be done before it is sent */
+    bool waits;                        /* repeated until it is answered by 200 */
+    bool once;                         /* with --force it is sent once */
     bool may_be_gone; /* 404 after a repeat is success: an earlier try without an answer did it */
     bool must_exist;  /* what the path names is looked up first: a mistyped name is not made */
 
@@ -215,7 +216,7 @@ enum ctl_exit ctl_repeat(struct ctl *ctl, bool live, bool counts, ctl_show_t *sh
 
 /* --- requests --- */
 
-/* As cluster_ask(). An answer with a body that is no JSON object is CTL_INTERNAL, with its text. */
+/* As cluster_ask(); an answer that is no JSON object is CTL_INTERNAL, with a text that says so. */
 enum ctl_exit ctl_ask(struct ctl *ctl, const struct ask *ask, struct answer *ret);
 
 /* GET target; a failure is printed. On success the caller owns the answer. */

@@ -27,41 +27,32 @@ static const char *const FIELDS[] = {"tag",    "max_id",  "step",      "max_step
                                      "paused", "reason",  "changing",  "warning",    NULL};
 #define CSV_FIELDS 11
 
-/* A cell of CSV. A file gets the raw texts, a terminal clean ones. */
-static void put_cell(struct buf *out, const json_t *field)
-{
-    const char *text = json_string_value(field);
-    BUF_LOCAL(clean);
-
-    if (json_is_integer(field)) {
-        buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
-    }
-    if (text != NULL && isatty(STDOUT_FILENO)) {
-        clean_text(&clean, text);
-        text = buf_text(&clean);
-    }
-    if (text == NULL || strpbrk(text, "\",\n\r") == NULL) {
-        buf_printf(out, "%s", text != NULL ? text : "");
-        return;
-    }
-    buf_put(out, "\"", 1);
-    for (; *text != '\0'; text++) {
-        buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    }
-    buf_put(out, "\"", 1);
-}
-
+/* Cells of CSV. A file gets the raw texts, a terminal clean ones. */
 static void put_csv(struct ctl *ctl, json_t *tags)
 {
-    size_t i;
-    json_t *tag;
+    struct buf *out = &ctl->out;
 
-    json_array_foreach(tags, i, tag)
-    {
-        for (size_t column = 0; column < CSV_FIELDS; column++) {
-            put_cell(&ctl->out, json_object_get(tag, FIELDS[column]));
-            buf_printf(&ctl->out, "%s", column + 1 < CSV_FIELDS ? "," : "\r\n");
+    for (size_t cell = 0; cell < json_array_size(tags) * CSV_FIELDS; cell++) {
+        size_t column = cell % CSV_FIELDS;
+        const json_t *tag = json_array_get(tags, cell / CSV_FIELDS);
+        const json_t *field = json_object_get(tag, FIELDS[column]);
+        const char *text = json_string_value(field) != NULL ? json_string_value(field) : "";
+        const char *quote;
+        BUF_LOCAL(clean);
+
+        if (isatty(STDOUT_FILENO)) {
+            clean_text(&clean, text);
+            text = buf_text(&clean);
         }
+        if (json_is_integer(field)) {
+            buf_printf(out, "%" JSON_INTEGER_FORMAT, json_integer_value(field));
+        }
+        quote = strpbrk(text, "\",\n\r") != NULL ? "\"" : "";
+        buf_printf(out, "%s", quote);
+        for (; *text != '\0'; text++) {
+            buf_put(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+        }
+        buf_printf(out, "%s%s", quote, column + 1 < CSV_FIELDS ? "," : "\r\n");
     }
 }
 
@@ -110,9 +101,7 @@ static bool tag_keep(struct ctl *ctl, const json_t *page, json_t *tag)
 
 static void put_tag(struct ctl *ctl, json_t *tag)
 {
-    if (tag == NULL) {
-        buf_printf(&ctl->out, "deleted; made again it continues above its ids\n");
-    } else if (ctl->command->method != NULL) {
+    if (ctl->command->method != NULL) {
         buf_printf(&ctl->out, ctl->status == 201 ? "made:\n" : "changed:\n");
     }
     for (size_t i = 0; FIELDS[i] != NULL; i++) {
@@ -182,22 +171,17 @@ static bool ids_put_ranges(struct ctl *ctl, const struct answer *answer, uint64_
 /* The same for the lines of a body: ids of a layout, which are not consecutive. */
 static bool ids_put_lines(struct ctl *ctl, const struct answer *answer, uint64_t count)
 {
-    const char *body = (const char *)answer->body.data;
+    const char *line = answer->body.len > 0 ? (const char *)answer->body.data : "";
+    const char *end = line + answer->body.len;
+    size_t before = ctl->out.len;
     uint64_t lines = 0;
 
-    for (size_t i = 0; i < answer->body.len; i++) {
-        bool ends = body[i] == '\n' && i > 0 && body[i - 1] != '\n';
-
-        if (!ends && (body[i] < '0' || body[i] > '9')) {
-            return false;
-        }
-        lines += ends || i + 1 == answer->body.len;
+    for (size_t len; (len = strspn(line, "0123456789")) > 0; lines++) {
+        buf_printf(&ctl->out, "%.*s\n", (int)len, line);
+        line += len + (line[len] == '\n');
     }
-    if (lines == count) {
-        buf_put(&ctl->out, body, answer->body.len);
-        buf_put(&ctl->out, "\n", body[answer->body.len - 1] != '\n' ? 1 : 0);
-    }
-    return lines == count;
+    ctl->out.len = line == end && lines == count ? ctl->out.len : before;
+    return ctl->out.len > before;
 }
 
 static enum ctl_exit next_ask(struct ctl *ctl, const char *path, uint64_t count, const char *key)
@@ -282,10 +266,6 @@ static bool worker_keep(struct ctl *ctl, const json_t *page, json_t *row)
 
 static void put_worker(struct ctl *ctl, json_t *json)
 {
-    if (json == NULL) {
-        buf_printf(&ctl->out, "released\n");
-        return;
-    }
     ctl_put_form(&ctl->out, "worker id {worker_id:n}, epoch {epoch:n}: times ", json);
     ctl_put_form(&ctl->out, field_number(json, "from_ms", 0) > 0 ? "above {from_ms:time}" : "",
                  json);
@@ -386,10 +366,6 @@ static enum ctl_exit run_members_replace(struct ctl *ctl)
 
 static void put_cut(struct ctl *ctl, json_t *json)
 {
-    if (json == NULL) { /* it has ended */
-        buf_printf(&ctl->out, "restored\n");
-        return;
-    }
     ctl_put_form(&ctl->out, "{who} is cut until {until}\n", json);
     if (field_text(json, "warning") != NULL) {
         ctl_progress("%s", field_text(json, "warning"));
@@ -625,7 +601,8 @@ const struct command COMMANDS[] = {
      .before = tag_pause, .method = "PUT", .path = "/api/tags/*", TAKES({TAG}), .put = put_tag,
      .must_exist = true},
     {"tags", "delete", "TAG", "delete a tag; its ids never come again", NULL, OPTIONS({WAIT_ALL}),
-     .method = "DELETE", .path = "/api/tags/*", TAKES({TAG}), .put = put_tag, .may_be_gone = true},
+     .method = "DELETE", .path = "/api/tags/*", TAKES({TAG}), .put = put_tag,
+     .gone = "deleted; made again it continues above its ids\n", .may_be_gone = true},
     {"next", NULL, "TAG", "take ids, one a line",
      "A request without an answer is asked again, at another node too: the ids of the first "
      "one are skipped, and none is printed twice.",
@@ -676,7 +653,7 @@ const struct command COMMANDS[] = {
              {"last-timestamp-ms", 0, "MS", "the highest time used, to be shown"},
              {"force", 0, NULL, "one that another client holds; needs the role admin"}),
      .before = worker_needs_epoch, .method = "DELETE", .path = "/api/workers/*", TAKES({WORKER}),
-     .put = put_worker},
+     .put = put_worker, .gone = "released\n"},
     {"workers", "pools", "[POOLS]", "worker ids of each zone; with POOLS: these instead",
      "POOLS is like a=0-31,b=32-63, or empty for none. A zone with a pool takes from that alone, "
      "all "
@@ -739,7 +716,8 @@ const struct command COMMANDS[] = {
      .before = cut_take_time, .method = "PUT", .path = "/api/clients/cuts/*", TAKES({WHO}),
      .put = put_cut},
     {"clients", "restore", "ADDRESS[/PREFIX]|TOKEN", "serve a client that was cut again", NULL,
-     NULL, .method = "DELETE", .path = "/api/clients/cuts/*", TAKES({WHO}), .put = put_cut},
+     NULL, .method = "DELETE", .path = "/api/clients/cuts/*", TAKES({WHO}), .put = put_cut,
+     .gone = "restored\n"},
     {"leader", NULL, "[ID]", "which node leads; with ID: move the leadership there", NULL,
      OPTIONS({WAIT}), .run = run_leader, .method = "POST", .path = "/api/cluster/leader",
      TAKES({MEMBER}), .waits = true},

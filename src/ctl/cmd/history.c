@@ -6,6 +6,7 @@
  * only the first counts. Thread: one.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,42 +95,18 @@ static int entry_by_time(const void *a, const void *b)
     return strcmp(texts[0] != NULL ? texts[0] : "", texts[1] != NULL ? texts[1] : "");
 }
 
-/* The last `shown` of this round. */
-static enum ctl_exit history_print(struct history *history, size_t shown)
-{
-    struct ctl *ctl = history->ctl;
-    size_t count = json_array_size(history->entries);
-    json_t **sorted = MUST_HAVE(calloc(count + 1, sizeof *sorted));
-
-    for (size_t i = 0; i < count; i++) {
-        sorted[i] = json_array_get(history->entries, i);
-    }
-    qsort(sorted, count, sizeof *sorted, entry_by_time);
-    for (size_t i = count > shown ? count - shown : 0; i < count; i++) {
-        const char *asked = field_text(sorted[i], "asked");
-
-        if (ctl->json) {
-            ctl_put_json(ctl, sorted[i]);
-        } else {
-            ctl_put_form(&ctl->out, ctl->command->form, sorted[i]);
-            ctl_put_form(&ctl->out, asked != NULL && *asked != '\0' ? "  {asked}\n" : "\n",
-                         sorted[i]);
-        }
-    }
-    free(sorted);
-    json_array_clear(history->entries);
-    return ctl_flush(ctl);
-}
-
 enum ctl_exit run_history(struct ctl *ctl)
 {
     struct history history = {.ctl = ctl, .entries = json_array()};
-    uint64_t shown = HISTORY_SHOWN;
+    uint64_t shown = HISTORY_SHOWN; /* of the first round; then all */
     uint64_t rounds = 0;
     enum ctl_exit code = ctl_number_option(ctl, "limit", UINT32_MAX, &shown);
 
     code = code == CTL_DONE ? ctl_number_option(ctl, "times", UINT32_MAX, &rounds) : code;
-    for (uint64_t round = 0; code == CTL_DONE; round++) {
+    for (uint64_t round = 1; code == CTL_DONE; round++) {
+        json_t **sorted;
+        size_t count;
+
         for (size_t i = 0; i < ctl->cluster->servers.count; i++) {
             if (history.after[i] >= 0) {
                 history_read(&history, i);
@@ -139,8 +116,28 @@ enum ctl_exit run_history(struct ctl *ctl)
             code = history.failed;
             break;
         }
-        code = history_print(&history, round == 0 ? (size_t)shown : SIZE_MAX);
-        if (!ctl_has(ctl, "follow") || code != CTL_DONE || (rounds > 0 && round + 1 >= rounds)) {
+        count = json_array_size(history.entries);
+        sorted = MUST_HAVE(calloc(count + 1, sizeof *sorted));
+        for (size_t i = 0; i < count; i++) {
+            sorted[i] = json_array_get(history.entries, i);
+        }
+        qsort(sorted, count, sizeof *sorted, entry_by_time);
+        for (size_t i = count > shown ? count - shown : 0; i < count; i++) {
+            const char *asked = field_text(sorted[i], "asked");
+
+            if (ctl->json) {
+                ctl_put_json(ctl, sorted[i]);
+                continue;
+            }
+            ctl_put_form(&ctl->out, ctl->command->form, sorted[i]);
+            ctl_put_form(&ctl->out, asked != NULL && *asked != '\0' ? "  {asked}\n" : "\n",
+                         sorted[i]);
+        }
+        free(sorted);
+        json_array_clear(history.entries);
+        shown = SIZE_MAX;
+        code = ctl_flush(ctl);
+        if (!ctl_has(ctl, "follow") || code != CTL_DONE || round == rounds) {
             break;
         }
         (void)poll(NULL, 0, FOLLOW_MS);
@@ -156,18 +153,12 @@ enum ctl_exit run_history(struct ctl *ctl)
  * rates of all nodes are summed; the time that a tag's buffers last is the shortest of all
  * nodes. */
 
-/* Add a number to that of a row, or keep the larger one. */
-static void rate_merge(json_t *row, const char *name, int64_t number, bool add)
+/* What a node says may be any number: below 0 it is 0, and a sum does not overflow. */
+static int64_t sum_of(int64_t a, int64_t b)
 {
-    int64_t there = field_number(row, name, 0);
+    int64_t sum;
 
-    number = number < 0 ? 0 : number;
-    if (!add) {
-        number = there > number ? there : number;
-    } else if (__builtin_add_overflow(there, number, &number)) {
-        number = INT64_MAX;
-    }
-    ASSERT(json_object_set_new(row, name, json_integer(number)) == 0);
+    return __builtin_add_overflow(a, b > 0 ? b : 0, &sum) ? INT64_MAX : sum;
 }
 
 /* Add one node's page to an object by tag of {tag, rate_per_s, left (ids in buffers), step (the
@@ -177,17 +168,20 @@ static void rates_add(json_t *rates, const json_t *page)
     for (size_t i = 0; i < field_count(page, "segments"); i++) {
         const json_t *segment = field_item(page, "segments", i);
         const char *tag = field_text(segment, "tag");
-        json_t *row = json_object_get(rates, tag);
+        const json_t *row = json_object_get(rates, tag);
+        const json_t *shortest = json_object_get(row, "lasts_s");
+        /* Nodes hold no ids of tags in the modes without segments. */
+        bool is_held =
+            !field_is(segment, "state", "strict") && !field_is(segment, "state", "monotonic");
         int64_t per_s = field_number(segment, "rate_per_s", 0);
+        int64_t step = field_number(segment, "step", 0);
+        int64_t widest = field_number(row, "step", 0);
         int64_t left = 0; /* ids that the node still has */
+        double lasts_s = json_is_real(shortest) ? json_real_value(shortest) : INFINITY;
+        json_t *sum;
 
         if (tag == NULL) {
             continue;
-        }
-        if (row == NULL) {
-            row = MUST_HAVE(json_pack("{s:s, s:i, s:i, s:i, s:n, s:i}", "tag", tag, "rate_per_s", 0,
-                                      "left", 0, "step", 0, "lasts_s", "nodes", 0));
-            ASSERT(json_object_set_new(rates, tag, row) == 0);
         }
         for (size_t slot = 0; slot < field_count(segment, "slots"); slot++) {
             const json_t *ids = field_item(segment, "slots", slot);
@@ -195,25 +189,18 @@ static void rates_add(json_t *rates, const json_t *page)
             int64_t end = field_number(ids, "end", -1);
             int64_t by = field_number(ids, "increment", 1);
 
-            if (next >= 0 && end > next && by > 0 &&
-                __builtin_add_overflow(left, (end - next - 1) / by + 1, &left)) {
-                left = INT64_MAX;
-            }
+            left = sum_of(left, next >= 0 && end > next && by > 0 ? (end - next - 1) / by + 1 : 0);
         }
-        rate_merge(row, "rate_per_s", per_s, true);
-        rate_merge(row, "left", left, true);
-        rate_merge(row, "step", field_number(segment, "step", 0), false);
-        rate_merge(row, "nodes", 1, true);
-        /* Nodes hold no ids of tags in the modes without segments. */
-        if (per_s > 0 && !field_is(segment, "state", "strict") &&
-            !field_is(segment, "state", "monotonic")) {
-            const json_t *shortest = json_object_get(row, "lasts_s");
-            double lasts_s = (double)left / (double)per_s;
-
-            if (!json_is_real(shortest) || lasts_s < json_real_value(shortest)) {
-                ASSERT(json_object_set_new(row, "lasts_s", json_real(lasts_s)) == 0);
-            }
+        if (per_s > 0 && is_held) {
+            lasts_s = fmin(lasts_s, (double)left / (double)per_s);
         }
+        sum = json_pack("{s:s, s:I, s:I, s:I, s:o, s:I}", "tag", tag, "rate_per_s",
+                        sum_of(field_number(row, "rate_per_s", 0), per_s), "left",
+                        sum_of(field_number(row, "left", 0), left), "step",
+                        step > widest ? step : widest, "lasts_s",
+                        isfinite(lasts_s) ? json_real(lasts_s) : json_null(), "nodes",
+                        field_number(row, "nodes", 0) + 1);
+        ASSERT(json_object_set_new(rates, tag, MUST_HAVE(sum)) == 0);
     }
 }
 
@@ -275,9 +262,7 @@ static void top_put(struct ctl *ctl, const struct look *look, json_t *busiest)
 
     json_object_foreach(look->rates, tag, row)
     {
-        if (__builtin_add_overflow(sum, field_number(row, "rate_per_s", 0), &sum)) {
-            sum = INT64_MAX;
-        }
+        sum = sum_of(sum, field_number(row, "rate_per_s", 0));
     }
     buf_printf(&ctl->out, "%zu of %zu nodes, %zu tags in use%s, %" PRId64 " ids a second\n\n",
                json_object_size(look->nodes), look->asked, json_object_size(look->rates),

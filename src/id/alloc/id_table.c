@@ -336,11 +336,6 @@ bool id_tag_has_keys(const struct id_tag *tag, uint64_t first, uint32_t count)
     return mine == NULL || !mine->shape.has_key || last < shape_bound(&mine->shape);
 }
 
-size_t id_table_count(const struct id_table *table)
-{
-    return table->count;
-}
-
 struct id_tag *id_table_after(struct id_table *table, const struct id_tag *tag)
 {
     return tag_at(table, *links_of(table, (struct id_tag *)(uintptr_t)tag));

@@ -179,8 +179,6 @@ void id_tag_reason(const struct id_tag *tag, char ret_text[LIMIT_TAG_REASON_BYTE
 /* Does this node have the keys for the texts of these ids, which are below 2^63? Owner only. */
 bool id_tag_has_keys(const struct id_tag *tag, uint64_t first, uint32_t count);
 
-size_t id_table_count(const struct id_table *table);
-
 /* The next entry in byte order of names, the first for NULL; NULL: none. Owner only. */
 struct id_tag *id_table_after(struct id_table *table, const struct id_tag *tag);
 

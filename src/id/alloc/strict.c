@@ -16,9 +16,6 @@
  * The second has ids from the leader's windows, which cost no write, so none is held back. The
  * third has those of the latter with a key, which wait for the log after all. This node may not
  * know a tag's mode yet: the leader then reports it, and the request changes lanes.
- *
- * While no leader is known nothing is sent. Waiting requests then go in few large batches to the
- * next leader; those late by then were never sent, so they cost no ids.
  */
 #include "src/id/alloc/strict.h"
 

@@ -289,23 +289,6 @@ static bool growth_read(struct backup_block *block)
            block->growth.since_ms <= block->growth.until_ms;
 }
 
-static int look_at_growth(struct look *look, const struct backup_block *block)
-{
-    struct backup_block copy = *block;
-    struct backup_tag_growth tag;
-    uint32_t count = 0;
-
-    if (!growth_read(&copy)) {
-        return malformed(look, block, "the growth of tags");
-    }
-    while (backup_growth_next(&copy, &tag)) {
-        count++;
-    }
-    return count == copy.growth.count && reader_done(&copy.payload)
-               ? 0
-               : malformed(look, block, "the growth of a tag");
-}
-
 static int look_at_end(struct look *look, struct backup_block *block)
 {
     const struct backup_reader *reader = &look->reader;
@@ -340,11 +323,23 @@ static int look_at_end(struct look *look, struct backup_block *block)
 /* One block after the head. */
 static int look_at_block(struct look *look, struct backup_block *block)
 {
+    struct backup_block copy = *block;
+    struct backup_tag_growth tag;
+    uint32_t count = 0;
+
     switch (block->kind) {
     case BACKUP_ROWS:
         return look_at_rows(look, block);
     case BACKUP_GROWTH:
-        return look_at_growth(look, block);
+        if (!growth_read(&copy)) {
+            return malformed(look, block, "the growth of tags");
+        }
+        while (backup_growth_next(&copy, &tag)) {
+            count++;
+        }
+        return count == copy.growth.count && reader_done(&copy.payload)
+                   ? 0
+                   : malformed(look, block, "the growth of a tag");
     case BACKUP_END:
         return look_at_end(look, block);
     default:

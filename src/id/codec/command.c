@@ -286,6 +286,35 @@ static const struct form FORMS[] = {
 
 /* --- writing --- */
 
+static bool id_is_wide(uint32_t id)
+{
+    return id >= WORKER_IDS_NARROW && id != WORKER_ID_ANY;
+}
+
+enum command_type command_type_for(enum command_type type, const void *record)
+{
+    const struct command_list *head = record;
+    const struct worker_acquire *acquire = record;
+    const struct worker_renew *renew = record;
+    const struct worker_release *release = record;
+
+    switch (type) {
+    case COMMAND_TAGS_PUT:
+        return head->stepped       ? COMMAND_TAGS_PUT_STEPPED
+               : head->client != 0 ? COMMAND_TAGS_PUT_BY
+                                   : type;
+    case COMMAND_WORKER_ACQUIRE:
+        return acquire->bits != 0 || acquire->zone_len != 0 || id_is_wide(acquire->worker_id)
+                   ? COMMAND_WORKER_ACQUIRE_OF
+                   : type;
+    case COMMAND_WORKER_RENEW:
+        return id_is_wide(renew->worker_id) ? COMMAND_WORKER_RENEW_OF : type;
+    default:
+        ASSERT(type == COMMAND_WORKER_RELEASE);
+        return id_is_wide(release->worker_id) ? COMMAND_WORKER_RELEASE_OF : type;
+    }
+}
+
 void command_put(struct buf *buf, enum command_type type, const void *record)
 {
     command_fields_put(buf, type, &FORMS[type].fields, record);
@@ -336,28 +365,12 @@ bool command_next(struct command_list *list, void *ret_item)
     return !list->items.bad;
 }
 
-/* Walk all items, which must be well formed and the end of the command. */
-static bool command_walk(struct reader *reader, const struct item_format *of,
-                         struct command_list *list)
-{
-    _Alignas(max_align_t) unsigned char item[ITEM_SIZE_MAX];
-    struct command_list walk;
-
-    ASSERT(of->size <= sizeof item);
-    list->of = of;
-    list->items = *reader;
-    walk = *list;
-    while (command_next(&walk, item)) {
-        list->count++;
-    }
-    *reader = walk.items;
-    return of->max == 0 || (list->count >= 1 && list->count <= of->max);
-}
-
 int command_read(const void *data, size_t len, struct command *ret_command)
 {
+    _Alignas(max_align_t) unsigned char item[ITEM_SIZE_MAX];
     int type = command_type(data, len);
-    void *record = &ret_command->list;
+    struct command_list *list = &ret_command->list;
+    struct command_list walk;
     const struct form *form;
     struct reader reader;
 
@@ -369,10 +382,22 @@ int command_read(const void *data, size_t len, struct command *ret_command)
     form = &FORMS[type];
     reader_init(&reader, data, len);
     (void)reader_bytes(&reader, SESSION_STAMP_AT + SESSION_STAMP_BYTES);
-    if (!fields_read(&reader, &form->fields, record) ||
-        (form->is_sound != NULL && !form->is_sound(record)) ||
-        (form->items != NULL && !command_walk(&reader, form->items, &ret_command->list))) {
+    if (!fields_read(&reader, &form->fields, list) ||
+        (form->is_sound != NULL && !form->is_sound(list))) {
         return ERR_BAD_MESSAGE;
+    }
+    if (form->items != NULL) { /* all must be well formed, and the end of the command */
+        ASSERT(form->items->size <= sizeof item);
+        list->of = form->items;
+        list->items = reader;
+        walk = *list;
+        while (command_next(&walk, item)) {
+            list->count++;
+        }
+        reader = walk.items;
+        if (list->of->max != 0 && (list->count < 1 || list->count > list->of->max)) {
+            return ERR_BAD_MESSAGE;
+        }
     }
     if (type == COMMAND_WORKER_ACQUIRE && ret_command->acquire.worker_id == UINT16_MAX) {
         ret_command->acquire.worker_id = WORKER_ID_ANY; /* it has 2 bytes there */
@@ -513,84 +538,71 @@ static bool status_result_is_sound(const void *status)
     return *(const int32_t *)status <= 0;
 }
 
-/* The format of an item of the results of a list. */
-static const struct item_format *results_of(enum result_type type)
-{
-    static const struct item_format GRANT_RESULTS =
-        ITEM_FORMAT(FIELDS_FIRST(GRANT_RESULT_FIELDS, COUNT_OF(GRANT_RESULT_FIELDS) - 1),
-                    struct grant_result, grant_result_is_sound, LIMIT_GRANTS_PER_ENTRY);
-    static const struct item_format STEPPED_GRANT_RESULTS =
-        ITEM_FORMAT(FIELDS(GRANT_RESULT_FIELDS), struct grant_result, grant_result_is_sound,
-                    LIMIT_GRANTS_PER_ENTRY);
-    static const struct item_format STRICT_RESULTS =
-        ITEM_FORMAT(FIELDS_STRAIGHT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT),
-                    struct strict_result, strict_result_is_sound, LIMIT_STRICT_ITEMS);
-    static const struct item_format STEPPED_STRICT_RESULTS =
-        ITEM_FORMAT(FIELDS(STRICT_RESULT_FIELDS), struct strict_result, strict_result_is_sound,
-                    LIMIT_STRICT_ITEMS);
-    static const struct item_format STATUS_RESULTS =
-        ITEM_FORMAT(FIELDS(STATUS_FIELDS), int32_t, status_result_is_sound, LIMIT_GRANTS_PER_ENTRY);
+/* The results of lists. Where they can have an increment they have another form, in which all have
+ * one. */
+static const struct results {
+    enum result_type type;
+    enum result_type stepped;
+    size_t increment_at; /* in an item's struct, a uint32_t; 0: they have none */
+    struct item_format format;
+    struct item_format stepped_format;
+} RESULTS[] = {
+    {RESULT_GRANTS, RESULT_GRANTS_STEPPED, offsetof(struct grant_result, increment),
+     ITEM_FORMAT(FIELDS_FIRST(GRANT_RESULT_FIELDS, COUNT_OF(GRANT_RESULT_FIELDS) - 1),
+                 struct grant_result, grant_result_is_sound, LIMIT_GRANTS_PER_ENTRY),
+     ITEM_FORMAT(FIELDS(GRANT_RESULT_FIELDS), struct grant_result, grant_result_is_sound,
+                 LIMIT_GRANTS_PER_ENTRY)},
+    {RESULT_STRICT, RESULT_STRICT_STEPPED, offsetof(struct strict_result, increment),
+     ITEM_FORMAT(FIELDS_STRAIGHT(strict_result, STRICT_RESULT_FIELDS, STRICT_RESULT_FIELD_COUNT),
+                 struct strict_result, strict_result_is_sound, LIMIT_STRICT_ITEMS),
+     ITEM_FORMAT(FIELDS(STRICT_RESULT_FIELDS), struct strict_result, strict_result_is_sound,
+                 LIMIT_STRICT_ITEMS)},
+    {.type = RESULT_STATUSES,
+     .format = ITEM_FORMAT(FIELDS(STATUS_FIELDS), int32_t, status_result_is_sound,
+                           LIMIT_GRANTS_PER_ENTRY)},
+};
 
-    switch (type) {
-    case RESULT_GRANTS:
-        return &GRANT_RESULTS;
-    case RESULT_GRANTS_STEPPED:
-        return &STEPPED_GRANT_RESULTS;
-    case RESULT_STRICT:
-        return &STRICT_RESULTS;
-    case RESULT_STRICT_STEPPED:
-        return &STEPPED_STRICT_RESULTS;
-    case RESULT_STATUSES:
-        return &STATUS_RESULTS;
-    default:
-        UNREACHABLE("a type of results of a list");
+static const struct results *results_of(enum result_type type)
+{
+    const struct results *of = RESULTS;
+
+    while (of->type != type) {
+        of++;
+        ASSERT(of < RESULTS + COUNT_OF(RESULTS));
     }
+    return of;
 }
 
-/* The form of results of this type in which an item has an increment; the same if it has none. */
-static enum result_type stepped_type(enum result_type type)
-{
-    return type == RESULT_GRANTS   ? RESULT_GRANTS_STEPPED
-           : type == RESULT_STRICT ? RESULT_STRICT_STEPPED
-           : type == RESULT_PUT    ? RESULT_PUT_STEPPED
-           : type == RESULT_ROWS   ? RESULT_ROWS_STEPPED
-                                   : type;
-}
-
-/* The head of a result of the type, or of its stepped form. */
+/* The head of a result of the type, or of its stepped form; 0: it has none. */
 static bool result_head_read(struct reader *reader, const void *data, size_t len,
-                             enum result_type type, bool *ret_stepped)
+                             enum result_type type, enum result_type stepped, bool *ret_stepped)
 {
-    *ret_stepped =
-        len > 1 && stepped_type(type) != type && ((const uint8_t *)data)[1] == stepped_type(type);
-    return message_head_read(reader, data, len, *ret_stepped ? stepped_type(type) : type);
+    *ret_stepped = len > 1 && stepped != 0 && ((const uint8_t *)data)[1] == stepped;
+    return message_head_read(reader, data, len, *ret_stepped ? stepped : type);
 }
 
 void results_encode(enum result_type type, const void *results, size_t count, struct buf *buf)
 {
-    const struct grant_result *grants = results;
-    const struct strict_result *strict = results;
-    uint32_t any = 0; /* does one of them have an increment? */
+    const struct results *of = results_of(type);
+    const char *increment = (const char *)results + of->increment_at;
+    bool stepped = false;
 
-    for (size_t i = 0; i < count && type == RESULT_STRICT; i++) {
-        any |= strict[i].increment;
+    for (size_t i = 0; i < count && of->increment_at != 0; i++, increment += of->format.size) {
+        stepped |= *(const uint32_t *)(const void *)increment != 0;
     }
-    for (size_t i = 0; i < count && type == RESULT_GRANTS; i++) {
-        any |= grants[i].increment;
-    }
-    type = any != 0 ? stepped_type(type) : type;
-    message_head_put(buf, type);
-    message_items_put(buf, results_of(type), results, count);
+    message_head_put(buf, stepped ? of->stepped : of->type);
+    message_items_put(buf, stepped ? &of->stepped_format : &of->format, results, count);
 }
 
 int results_decode(enum result_type type, const void *data, size_t len, void *ret_results,
                    size_t max, size_t *ret_count)
 {
+    const struct results *of = results_of(type);
     struct reader reader;
     bool stepped;
 
-    return result_head_read(&reader, data, len, type, &stepped)
-               ? message_items_read(&reader, results_of(stepped ? stepped_type(type) : type),
+    return result_head_read(&reader, data, len, type, of->stepped, &stepped)
+               ? message_items_read(&reader, stepped ? &of->stepped_format : &of->format,
                                     ret_results, max, ret_count)
                : ERR_BAD_MESSAGE;
 }
@@ -627,7 +639,7 @@ int put_result_decode(const void *data, size_t len, struct put_result *ret_resul
     struct put_result result = {0};
     bool stepped;
 
-    if (!result_head_read(&reader, data, len, RESULT_PUT, &stepped) ||
+    if (!result_head_read(&reader, data, len, RESULT_PUT, RESULT_PUT_STEPPED, &stepped) ||
         !fields_read(&reader, &PUT_RESULT, &result)) {
         return ERR_BAD_MESSAGE;
     }
@@ -666,7 +678,7 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
     struct tag_rows rows = {0};
     bool stepped;
 
-    if (!result_head_read(&reader, data, len, RESULT_ROWS, &stepped) ||
+    if (!result_head_read(&reader, data, len, RESULT_ROWS, RESULT_ROWS_STEPPED, &stepped) ||
         !fields_read(&reader, &NEXT, &rows)) {
         return ERR_BAD_MESSAGE;
     }

@@ -65,25 +65,6 @@ static inline bool command_acquires(int type)
     return type == COMMAND_WORKER_ACQUIRE || type == COMMAND_WORKER_ACQUIRE_OF;
 }
 
-/* The type for this acquire: the older one where that is enough. */
-static inline enum command_type command_acquire_type(const struct worker_acquire *acquire)
-{
-    return acquire->bits != 0 || acquire->zone_len != 0 || worker_id_is_wide(acquire->worker_id)
-               ? COMMAND_WORKER_ACQUIRE_OF
-               : COMMAND_WORKER_ACQUIRE;
-}
-
-/* The type for a renewal or a release of this worker id. */
-static inline enum command_type command_renew_type(uint32_t id)
-{
-    return worker_id_is_wide(id) ? COMMAND_WORKER_RENEW_OF : COMMAND_WORKER_RENEW;
-}
-
-static inline enum command_type command_release_type(uint32_t id)
-{
-    return worker_id_is_wide(id) ? COMMAND_WORKER_RELEASE_OF : COMMAND_WORKER_RELEASE;
-}
-
 /* Numbers of messages, besides the cluster's (session.h) and those of worker ids. */
 #define REQUEST_STRICT 0x60 /* one strict request for the batcher */
 
@@ -132,13 +113,9 @@ struct command_list {
     uint32_t count;
 };
 
-/* The type, of those that put tags, for this head of a list. */
-static inline enum command_type command_put_type(const struct command_list *head)
-{
-    return head->stepped       ? COMMAND_TAGS_PUT_STEPPED
-           : head->client != 0 ? COMMAND_TAGS_PUT_BY
-                               : COMMAND_TAGS_PUT;
-}
+/* The type for this record: TAGS_PUT, WORKER_ACQUIRE, _RENEW or _RELEASE where that is enough, else
+ * the later one for the same struct. */
+enum command_type command_type_for(enum command_type type, const void *record);
 
 /* --- grant: the node whose stamp the command bears is granted the segments --- */
 struct grant_item {

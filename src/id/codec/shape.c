@@ -8,10 +8,15 @@
 
 #include "src/base/assert.h"
 
-/* --- shape_date --- */
-
 #define DAY_MS 86400000ULL
 #define YEAR_MAX 9999
+#define MOD97_DIGITS 2
+#define PART_KEY (DATE_DAY + 1) /* {key}, in the first text like a part of a date */
+
+static const char DIGITS[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+static const char CROCKFORD[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+static const char ZONE_CHARS[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/_-+";
 
 static const struct {
     const char *name;
@@ -21,228 +26,8 @@ static const struct {
     [DATE_YEAR] = {"{year", 4, 10000},
     [DATE_MONTH] = {"{month", 2, 100},
     [DATE_DAY] = {"{day", 2, 100},
+    [PART_KEY] = {"{key", 1, SHAPE_KEYS_MAX},
 };
-
-static int shape_refuse(const char **ret_why, const char *why)
-{
-    *ret_why = why;
-    return ERR_INVALID;
-}
-
-/* --- reading a shape --- */
-
-static const char ZONE_CHARS[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/_-+";
-
-/* No name has a dot, begins with a slash or has two in a row: it is no path out of the database. */
-static int take_zone(struct shape_date *date, const char **at, const char *end,
-                     const char **ret_why)
-{
-    size_t len = 0;
-
-    while (*at < end && **at != '\0' && strchr(ZONE_CHARS, **at) != NULL &&
-           len < SHAPE_ZONE_BYTES_MAX && (**at != '/' || (len > 0 && date->zone[len - 1] != '/'))) {
-        date->zone[len++] = *(*at)++;
-    }
-    date->zone[len] = '\0';
-    if (len == 0 || date->zone[len - 1] == '/') {
-        return shape_refuse(ret_why,
-                            "a zone is a name of the time zone database: {year@Europe/Berlin}");
-    }
-    return 0;
-}
-
-int shape_date_take(struct shape_date *date, const char **at, const char *end, size_t text_len,
-                    const char **ret_why)
-{
-    enum date_part part = DATE_YEAR;
-    const char *from = *at;
-    size_t len = 0;
-
-    for (; part <= DATE_DAY; part++) {
-        len = strlen(PARTS[part].name);
-        if ((size_t)(end - from) > len && memcmp(from, PARTS[part].name, len) == 0 &&
-            (from[len] == '}' || from[len] == '@')) {
-            break;
-        }
-    }
-    if (part > DATE_DAY) {
-        return 0;
-    }
-    from += len;
-    if (*from == '@') {
-        from++;
-        if (date->count > 0) {
-            return shape_refuse(ret_why, "the first part of a date names the zone of all");
-        }
-        if (take_zone(date, &from, end, ret_why) != 0) {
-            return ERR_INVALID;
-        }
-    }
-    if (from == end || *from != '}') {
-        return shape_refuse(ret_why,
-                            "a part of a date is {year}, {month} or {day}; the first may name a "
-                            "zone of up to 40 characters: {year@Europe/Berlin}");
-    }
-    if (memchr(date->part, (int)part, date->count) != NULL) {
-        return shape_refuse(ret_why, "a part of a date stands twice");
-    }
-    ASSERT(date->count < SHAPE_DATE_PARTS);
-    date->part[date->count] = (uint8_t)part;
-    date->at[date->count++] = (uint8_t)text_len;
-    date->unit = date->unit > part ? date->unit : (uint8_t)part;
-    *at = from + 1;
-    return 1;
-}
-
-int shape_date_check(const struct shape_date *date, const char **ret_why)
-{
-    /* Each part but the year belongs to a larger one, and none occurs twice. */
-    return date->count == date->unit
-               ? 0
-               : shape_refuse(ret_why,
-                              "a date has {year}, or {year} and {month}, or {day} as well");
-}
-
-/* --- periods --- */
-
-uint64_t shape_date_periods(const struct shape_date *date)
-{
-    uint64_t periods = 1;
-
-    for (unsigned i = 0; i < date->count; i++) {
-        periods *= PARTS[date->part[i]].below;
-    }
-    return periods;
-}
-
-uint32_t shape_period(enum date_part unit, uint64_t local_ms)
-{
-    time_t seconds = (time_t)(local_ms / 1000);
-    struct tm tm = {0};
-    unsigned year;
-
-    if (gmtime_r(&seconds, &tm) == NULL || tm.tm_year > YEAR_MAX - 1900) {
-        tm = (struct tm){.tm_year = YEAR_MAX - 1900, .tm_mon = 11, .tm_mday = 31};
-    }
-    year = (unsigned)tm.tm_year + 1900;
-    return unit == DATE_YEAR ? year
-           : unit == DATE_MONTH
-               ? year * 100 + (unsigned)tm.tm_mon + 1
-               : (year * 100 + (unsigned)tm.tm_mon + 1) * 100 + (unsigned)tm.tm_mday;
-}
-
-void shape_period_times(enum date_part unit, uint64_t local_ms, uint64_t *ret_elapsed_ms,
-                        uint64_t *ret_length_ms)
-{
-    uint32_t period = shape_period(DATE_DAY, local_ms);
-    struct tm begin = {.tm_year = (int)(period / 10000) - 1900, .tm_mday = 1};
-    struct tm next;
-    time_t began;
-
-    begin.tm_mon = unit >= DATE_MONTH ? (int)(period / 100 % 100) - 1 : 0;
-    begin.tm_mday = unit == DATE_DAY ? (int)(period % 100) : 1;
-    next = begin;
-    next.tm_year += unit == DATE_YEAR;
-    next.tm_mon += unit == DATE_MONTH;
-    next.tm_mday += unit == DATE_DAY;
-    began = timegm(&begin);
-    *ret_elapsed_ms = local_ms - (uint64_t)began * 1000;
-    *ret_length_ms = (uint64_t)(timegm(&next) - began) * 1000;
-}
-
-bool shape_period_is_near(enum date_part unit, uint32_t period, uint64_t utc_ms)
-{
-    return period >= shape_period(unit, utc_ms > DAY_MS ? utc_ms - DAY_MS : 0) &&
-           period <= shape_period(unit, utc_ms + DAY_MS);
-}
-
-/* --- texts --- */
-
-size_t shape_date_bytes(const struct shape_date *date)
-{
-    size_t bytes = 0;
-
-    for (unsigned i = 0; i < date->count; i++) {
-        bytes += PARTS[date->part[i]].digits;
-    }
-    return bytes;
-}
-
-size_t shape_date_put(const struct shape_date *date, const char *text, size_t text_len,
-                      uint32_t period, char *out)
-{
-    size_t from = 0;
-    size_t len = 0;
-
-    for (unsigned i = 0; i < date->count; i++) {
-        size_t digits = PARTS[date->part[i]].digits;
-        unsigned part = date->part[i];
-        uint32_t number = period;
-
-        for (unsigned finer = date->unit; finer > part; finer--) {
-            number /= PARTS[finer].below;
-        }
-        number %= PARTS[part].below;
-
-        memcpy(out + len, text + from, date->at[i] - from);
-        len += date->at[i] - from;
-        from = date->at[i];
-        for (size_t at = digits; at > 0; at--) {
-            out[len + at - 1] = (char)('0' + number % 10);
-            number /= 10;
-        }
-        len += digits;
-    }
-    memcpy(out + len, text + from, text_len - from);
-    return len + text_len - from;
-}
-
-static bool read_part(const char *in, size_t digits, unsigned *ret_number)
-{
-    unsigned number = 0;
-
-    for (size_t i = 0; i < digits; i++) {
-        if (in[i] < '0' || in[i] > '9') {
-            return false;
-        }
-        number = number * 10 + (unsigned)(in[i] - '0');
-    }
-    *ret_number = number;
-    return true;
-}
-
-bool shape_date_read(const struct shape_date *date, const char *text, size_t text_len,
-                     const char *in, uint32_t *ret_period)
-{
-    unsigned numbers[DATE_DAY + 1] = {0};
-    uint32_t period = 0;
-    size_t from = 0;
-
-    for (unsigned i = 0; i < date->count; i++) {
-        size_t digits = PARTS[date->part[i]].digits;
-        size_t before = date->at[i] - from;
-
-        if (memcmp(in, text + from, before) != 0 ||
-            !read_part(in + before, digits, &numbers[date->part[i]])) {
-            return false;
-        }
-        in += before + digits;
-        from = date->at[i];
-    }
-    for (enum date_part part = DATE_YEAR; part <= (enum date_part)date->unit; part++) {
-        period = period * PARTS[part].below + numbers[part];
-    }
-    *ret_period = period;
-    return memcmp(in, text + from, text_len - from) == 0;
-}
-
-/* --- shape --- */
-
-#define MOD97_DIGITS 2
-
-static const char DIGITS[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-static const char CROCKFORD[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /* --- reading a shape --- */
 
@@ -251,6 +36,12 @@ struct cursor {
     const char *at;
     const char *end;
 };
+
+static int shape_refuse(const char **ret_why, const char *why)
+{
+    *ret_why = why;
+    return ERR_INVALID;
+}
 
 static bool cursor_take(struct cursor *cursor, const char *text)
 {
@@ -299,24 +90,81 @@ static int take_text(struct cursor *cursor, struct shape *shape, unsigned which,
     return 0;
 }
 
-/* Take {key}, as shape_date_take() takes a part of a date. */
-static int take_key(struct cursor *cursor, struct shape *shape, const char **ret_why)
+/* No name has a dot, begins with a slash or has two in a row: it is no path out of the database. */
+static int take_zone(struct cursor *cursor, char *zone, const char **ret_why)
 {
-    if (!cursor_take(cursor, "{key}")) {
+    size_t len = 0;
+
+    while (cursor->at < cursor->end && *cursor->at != '\0' &&
+           strchr(ZONE_CHARS, *cursor->at) != NULL && len < SHAPE_ZONE_BYTES_MAX &&
+           (*cursor->at != '/' || (len > 0 && zone[len - 1] != '/'))) {
+        zone[len++] = *cursor->at++;
+    }
+    zone[len] = '\0';
+    if (len == 0 || zone[len - 1] == '/') {
+        return shape_refuse(ret_why,
+                            "a zone is a name of the time zone database: {year@Europe/Berlin}");
+    }
+    return 0;
+}
+
+/* Take {year} and so on, or {key}. 1: taken; 0: it is none of these. */
+static int take_part(struct cursor *cursor, struct shape *shape, const char **ret_why)
+{
+    size_t left = (size_t)(cursor->end - cursor->at);
+    unsigned part = DATE_YEAR;
+    size_t len = 0;
+
+    for (; part <= PART_KEY; part++) {
+        len = strlen(PARTS[part].name);
+        if (left > len && memcmp(cursor->at, PARTS[part].name, len) == 0 &&
+            (cursor->at[len] == '}' || (cursor->at[len] == '@' && part != PART_KEY))) {
+            break;
+        }
+    }
+    if (part > PART_KEY) {
         return 0;
     }
-    if (shape->has_key) {
+    cursor->at += len;
+    if (part == PART_KEY && shape->has_key) {
         return shape_refuse(ret_why, "{key} stands twice in the shape");
     }
-    shape->has_key = true;
-    shape->key_at = shape->text_len[0];
+    if (cursor_take(cursor, "@")) {
+        if (shape->date.unit != DATE_NONE) {
+            return shape_refuse(ret_why, "the first part of a date names the zone of all");
+        }
+        if (take_zone(cursor, shape->date.zone, ret_why) != 0) {
+            return ERR_INVALID;
+        }
+    }
+    if (!cursor_take(cursor, "}")) {
+        return shape_refuse(ret_why,
+                            "a part of a date is {year}, {month} or {day}; the first may name a "
+                            "zone of up to 40 characters: {year@Europe/Berlin}");
+    }
+    if (memchr(shape->part, (int)part, shape->part_count) != NULL) {
+        return shape_refuse(ret_why, "a part of a date stands twice");
+    }
+    ASSERT(shape->part_count < SHAPE_PARTS);
+    shape->part[shape->part_count] = (uint8_t)part;
+    shape->part_at[shape->part_count++] = shape->text_len[0];
+    if (part == PART_KEY) {
+        shape->has_key = true;
+    } else if (part > shape->date.unit) {
+        shape->date.unit = (uint8_t)part;
+    }
     return 1;
 }
 
 /* The length of an id's text before the number. */
 static size_t first_bytes(const struct shape *shape)
 {
-    return (size_t)shape->text_len[0] + shape_date_bytes(&shape->date) + (shape->has_key ? 1 : 0);
+    size_t bytes = shape->text_len[0];
+
+    for (unsigned i = 0; i < shape->part_count; i++) {
+        bytes += PARTS[shape->part[i]].digits;
+    }
+    return bytes;
 }
 
 /* Take the first text, with or without a date or {key}. */
@@ -328,16 +176,30 @@ static int take_first_text(struct cursor *cursor, struct shape *shape, const cha
         if (take_text(cursor, shape, 0, ret_why) != 0) {
             return ERR_INVALID;
         }
-        taken = take_key(cursor, shape, ret_why);
-        if (taken == 0 && cursor->at < cursor->end) {
-            taken = shape_date_take(&shape->date, &cursor->at, cursor->end, shape->text_len[0],
-                                    ret_why);
-        }
+        taken = take_part(cursor, shape, ret_why);
     } while (taken == 1);
-    if (taken == 0 && first_bytes(shape) > SHAPE_TEXT_BYTES_MAX) {
+    if (taken != 0) {
+        return ERR_INVALID;
+    }
+    if (first_bytes(shape) > SHAPE_TEXT_BYTES_MAX) {
         return shape_refuse(ret_why, "a text of a shape is longer than 32 characters");
     }
-    return taken == 0 ? shape_date_check(&shape->date, ret_why) : ERR_INVALID;
+    /* Each part but the year belongs to a larger one, and none occurs twice. */
+    return shape->part_count - shape->has_key == shape->date.unit
+               ? 0
+               : shape_refuse(ret_why,
+                              "a date has {year}, or {year} and {month}, or {day} as well");
+}
+
+/* Numbers of periods, or of keys, are below this: 10^4, 10^6 or 10^8, or 10; 1 without either. */
+static uint64_t periods_of(const struct shape *shape)
+{
+    uint64_t periods = 1;
+
+    for (unsigned i = 0; i < shape->part_count; i++) {
+        periods *= PARTS[shape->part[i]].below;
+    }
+    return periods;
 }
 
 /* Check the rules that a date or {key} sets for the number. */
@@ -351,30 +213,19 @@ static int check_number(const struct shape *shape, const char **ret_why)
                             "with {key} ten times base^width is below 2^63: up to {secret:17}, "
                             "{secret16:14}, {secret32:11}, {secret36:11} and {secret62:9}");
     }
-    if (shape->date.count == 0) {
+    if (shape->date.unit == DATE_NONE) {
         return 0;
     }
     if (shape->secret) {
         return shape_refuse(ret_why, "a shape has a date or a secret number, not both");
     }
     if (shape->width == 0 || shape->numbers == 0 ||
-        shape->numbers > INT64_MAX / shape_date_periods(&shape->date)) {
+        shape->numbers > INT64_MAX / periods_of(shape)) {
         return shape_refuse(ret_why,
                             "a shape with a date needs a width, as in {id:6}, and base^width * "
                             "10^4 for years, 10^6 for months, 10^8 for days is below 2^63");
     }
     return 0;
-}
-
-/* base^width; 0 if that is 2^63 or more. */
-static uint64_t power_of(unsigned base, unsigned width)
-{
-    uint64_t power = 1;
-
-    for (unsigned i = 0; i < width && power != 0; i++) {
-        power = power > INT64_MAX / base ? 0 : power * base;
-    }
-    return power;
 }
 
 static int take_id(struct cursor *cursor, struct shape *shape, const char **ret_why)
@@ -409,8 +260,11 @@ static int take_id(struct cursor *cursor, struct shape *shape, const char **ret_
     }
     shape->base = (uint8_t)base;
     shape->width = (uint8_t)width;
-    shape->numbers = power_of(base, width);
-    return 0;
+    shape->numbers = 1;
+    for (unsigned i = 0; i < width && shape->numbers != 0; i++) {
+        shape->numbers = shape->numbers > INT64_MAX / base ? 0 : shape->numbers * base;
+    }
+    return check_number(shape, ret_why);
 }
 
 static int take_check(struct cursor *cursor, struct shape *shape, const char **ret_why)
@@ -429,55 +283,79 @@ static int take_check(struct cursor *cursor, struct shape *shape, const char **r
     return shape_refuse(ret_why, "behind the id a shape has {luhn}, {mod97}, or no braces");
 }
 
-static int parse(struct cursor cursor, struct shape *ret_shape, const char **ret_why)
-{
-    struct shape shape = {.check = SHAPE_CHECK_NONE};
-    int err;
-
-    if (cursor.at == cursor.end || cursor.end - cursor.at > SHAPE_SPEC_BYTES_MAX) {
-        return shape_refuse(ret_why, "a shape has 1 to 128 characters");
-    }
-    err = take_first_text(&cursor, &shape, ret_why);
-    if (err == 0) {
-        err = take_id(&cursor, &shape, ret_why);
-    }
-    if (err == 0) {
-        err = check_number(&shape, ret_why);
-    }
-    if (err == 0) {
-        err = take_text(&cursor, &shape, 1, ret_why);
-    }
-    if (err == 0 && cursor.at < cursor.end) {
-        err = take_check(&cursor, &shape, ret_why);
-        if (err == 0) {
-            err = take_text(&cursor, &shape, 2, ret_why);
-        }
-        if (err == 0 && cursor.at < cursor.end) {
-            err = shape_refuse(ret_why, "a shape has nothing in braces behind its check");
-        }
-    }
-    if (err == 0) {
-        *ret_shape = shape;
-    }
-    return err;
-}
-
 int shape_parse(const char *spec, size_t len, struct shape *ret_shape, const char **ret_why)
 {
+    struct shape shape = {.check = SHAPE_CHECK_NONE};
+    struct cursor cursor = {spec, spec + len};
     const char *unheard;
+    const char **why = ret_why != NULL ? ret_why : &unheard;
 
-    return parse((struct cursor){spec, spec + len}, ret_shape,
-                 ret_why != NULL ? ret_why : &unheard);
+    if (len == 0 || len > SHAPE_SPEC_BYTES_MAX) {
+        return shape_refuse(why, "a shape has 1 to 128 characters");
+    }
+    if (take_first_text(&cursor, &shape, why) != 0 || take_id(&cursor, &shape, why) != 0 ||
+        take_text(&cursor, &shape, 1, why) != 0) {
+        return ERR_INVALID;
+    }
+    if (cursor.at < cursor.end &&
+        (take_check(&cursor, &shape, why) != 0 || take_text(&cursor, &shape, 2, why) != 0)) {
+        return ERR_INVALID;
+    }
+    if (cursor.at < cursor.end) {
+        return shape_refuse(why, "a shape has nothing in braces behind its check");
+    }
+    *ret_shape = shape;
+    return 0;
+}
+
+/* --- periods --- */
+
+uint32_t shape_period(enum date_part unit, uint64_t local_ms)
+{
+    time_t seconds = (time_t)(local_ms / 1000);
+    struct tm tm = {0};
+    unsigned year;
+
+    if (gmtime_r(&seconds, &tm) == NULL || tm.tm_year > YEAR_MAX - 1900) {
+        tm = (struct tm){.tm_year = YEAR_MAX - 1900, .tm_mon = 11, .tm_mday = 31};
+    }
+    year = (unsigned)tm.tm_year + 1900;
+    return unit == DATE_YEAR ? year
+           : unit == DATE_MONTH
+               ? year * 100 + (unsigned)tm.tm_mon + 1
+               : (year * 100 + (unsigned)tm.tm_mon + 1) * 100 + (unsigned)tm.tm_mday;
+}
+
+void shape_period_times(enum date_part unit, uint64_t local_ms, uint64_t *ret_elapsed_ms,
+                        uint64_t *ret_length_ms)
+{
+    uint32_t period = shape_period(DATE_DAY, local_ms);
+    struct tm begin = {.tm_year = (int)(period / 10000) - 1900, .tm_mday = 1};
+    struct tm next;
+    time_t began;
+
+    begin.tm_mon = unit >= DATE_MONTH ? (int)(period / 100 % 100) - 1 : 0;
+    begin.tm_mday = unit == DATE_DAY ? (int)(period % 100) : 1;
+    next = begin;
+    next.tm_year += unit == DATE_YEAR;
+    next.tm_mon += unit == DATE_MONTH;
+    next.tm_mday += unit == DATE_DAY;
+    began = timegm(&begin);
+    *ret_elapsed_ms = local_ms - (uint64_t)began * 1000;
+    *ret_length_ms = (uint64_t)(timegm(&next) - began) * 1000;
+}
+
+bool shape_period_is_near(enum date_part unit, uint32_t period, uint64_t utc_ms)
+{
+    return period >= shape_period(unit, utc_ms > DAY_MS ? utc_ms - DAY_MS : 0) &&
+           period <= shape_period(unit, utc_ms + DAY_MS);
 }
 
 /* --- lengths --- */
 
 uint64_t shape_capacity(const struct shape *shape)
 {
-    if (shape->date.count > 0) {
-        return shape_date_periods(&shape->date) * shape->numbers;
-    }
-    return shape->secret ? (shape->has_key ? SHAPE_KEYS_MAX : 1) * shape->numbers : INT64_MAX;
+    return shape_is_bounded(shape) ? periods_of(shape) * shape->numbers : INT64_MAX;
 }
 
 uint64_t shape_bound(const struct shape *shape)
@@ -503,7 +381,7 @@ void shape_period_ids(const struct shape *shape, uint64_t max_id, uint32_t perio
     uint64_t numbers = shape->numbers;
     uint64_t present = max_id > 0 ? (max_id - 1) / numbers : 0;
 
-    ASSERT(shape->date.count > 0 && numbers > 0 && period < shape_date_periods(&shape->date));
+    ASSERT(shape->date.unit != DATE_NONE && numbers > 0 && period < periods_of(shape));
     *ret_first = period > present ? period * numbers + 1 : max_id;
     *ret_end = ((period > present ? period : present) + 1) * numbers;
 }
@@ -513,7 +391,7 @@ uint64_t shape_grown(const struct shape *shape, uint64_t from, uint64_t to)
     uint64_t begin = 0; /* of the ids of the present period or key */
 
     ASSERT(from <= to);
-    if (shape->date.count > 0 && to > 0) {
+    if (shape->date.unit != DATE_NONE && to > 0) {
         begin = (to - 1) / shape->numbers * shape->numbers + 1;
     } else if (shape->has_key) {
         begin = to / shape->numbers * shape->numbers;
@@ -527,7 +405,7 @@ static unsigned digits_of(const struct shape *shape, uint64_t id, uint64_t *ret_
     uint64_t end = 1;
     unsigned digits = 0;
 
-    if (shape->date.count > 0 || shape->has_key) {
+    if (shape->part_count > 0) {
         *ret_end = 0;
         return shape->width;
     }
@@ -621,27 +499,36 @@ static const char *alphabet_of(const struct shape *shape)
     return shape->base == 32 ? CROCKFORD : DIGITS;
 }
 
-/* The text before the number of the id. */
+/* The text before the number of the id, with the digits of its period or key. */
 static size_t first_put(const struct shape *shape, uint64_t id, char *text)
 {
-    size_t at = shape->key_at;
+    const char *words = shape->text[0];
+    size_t from = 0;
+    size_t len = 0;
 
-    if (shape->date.count > 0) {
-        return shape_date_put(&shape->date, shape->text[0], shape->text_len[0],
-                              (uint32_t)(id / shape->numbers), text);
+    for (unsigned i = 0; i < shape->part_count; i++) {
+        unsigned part = shape->part[i];
+        uint64_t number = id / shape->numbers;
+
+        for (unsigned finer = shape->date.unit; finer > part; finer--) {
+            number /= PARTS[finer].below;
+        }
+        memcpy(text + len, words + from, shape->part_at[i] - from);
+        len += shape->part_at[i] - from;
+        from = shape->part_at[i];
+        for (size_t at = PARTS[part].digits; at > 0; at--) {
+            text[len + at - 1] = (char)('0' + number % 10);
+            number /= 10;
+        }
+        len += PARTS[part].digits;
     }
-    if (!shape->has_key) {
-        return put_text(shape, 0, text);
-    }
-    memcpy(text, shape->text[0], at);
-    text[at] = DIGITS[shape_key_of(shape, id)];
-    memcpy(text + at + 1, shape->text[0] + at, shape->text_len[0] - at);
-    return (size_t)shape->text_len[0] + 1;
+    memcpy(text + len, words + from, shape->text_len[0] - from);
+    return len + shape->text_len[0] - from;
 }
 
 size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *text)
 {
-    uint64_t number = shape->secret || shape->date.count > 0 ? id % shape->numbers : id;
+    uint64_t number = shape_is_bounded(shape) ? id % shape->numbers : id;
     uint64_t end;
     size_t digits;
     size_t len;
@@ -670,34 +557,29 @@ size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *
     return len;
 }
 
-/* The value of a digit; -1: none. */
-static int digit_of(const struct shape *shape, char c)
-{
-    const char *alphabet = alphabet_of(shape);
-    const char *at;
-
-    if (shape->base != 62 && c >= 'a' && c <= 'z') {
-        c = (char)(c - 'a' + 'A');
-    }
-    if (shape->base == 32) {
-        c = c == 'I' || c == 'L' ? '1' : c == 'O' ? '0' : c;
-    }
-    at = c != '\0' ? strchr(alphabet, c) : NULL;
-    return at != NULL && at - alphabet < shape->base ? (int)(at - alphabet) : -1;
-}
-
 static bool digits_read(const struct shape *shape, const char *text, size_t len,
                         uint64_t *ret_number)
 {
+    const char *alphabet = alphabet_of(shape);
     uint64_t number = 0;
 
     for (size_t i = 0; i < len; i++) {
-        int digit = digit_of(shape, text[i]);
+        char c = text[i];
+        const char *at;
+        uint64_t digit;
 
-        if (digit < 0 || number > (INT64_MAX - (uint64_t)digit) / shape->base) {
+        if (shape->base != 62 && c >= 'a' && c <= 'z') {
+            c = (char)(c - 'a' + 'A');
+        }
+        if (shape->base == 32) {
+            c = c == 'I' || c == 'L' ? '1' : c == 'O' ? '0' : c;
+        }
+        at = c != '\0' ? strchr(alphabet, c) : NULL;
+        digit = at != NULL ? (uint64_t)(at - alphabet) : shape->base;
+        if (digit >= shape->base || number > (INT64_MAX - digit) / shape->base) {
             return false;
         }
-        number = number * shape->base + (uint64_t)digit;
+        number = number * shape->base + digit;
     }
     *ret_number = number;
     return len > 0;
@@ -712,21 +594,36 @@ static bool has_text(const struct shape *shape, unsigned which, const char *at)
  * there. */
 static bool first_read(const struct shape *shape, const char *text, uint64_t *ret_base)
 {
-    size_t at = shape->key_at;
-    uint32_t period = 0;
-    uint64_t key = 0;
+    const char *words = shape->text[0];
+    unsigned numbers[PART_KEY + 1] = {0};
+    uint64_t period = 0;
+    size_t from = 0;
 
-    if (!shape->has_key) {
-        bool is_one =
-            shape_date_read(&shape->date, shape->text[0], shape->text_len[0], text, &period);
+    for (unsigned i = 0; i < shape->part_count; i++) {
+        unsigned *number = &numbers[shape->part[i]];
+        size_t before = shape->part_at[i] - from;
 
-        *ret_base = shape->date.count > 0 ? period * shape->numbers : 0;
-        return is_one;
+        if (memcmp(text, words + from, before) != 0) {
+            return false;
+        }
+        text += before;
+        from = shape->part_at[i];
+        for (size_t digits = PARTS[shape->part[i]].digits; digits > 0; digits--, text++) {
+            if (*text < '0' || *text > '9') {
+                return false;
+            }
+            *number = *number * 10 + (unsigned)(*text - '0');
+        }
     }
-    key = (uint64_t)(uint8_t)text[at] - '0';
-    *ret_base = key < SHAPE_KEYS_MAX ? key * shape->numbers : 0;
-    return key < shape->key_count && memcmp(text, shape->text[0], at) == 0 &&
-           memcmp(text + at + 1, shape->text[0] + at, shape->text_len[0] - at) == 0;
+    for (unsigned part = DATE_YEAR; part <= shape->date.unit; part++) {
+        period = period * PARTS[part].below + numbers[part];
+    }
+    if (shape->has_key) {
+        period = numbers[PART_KEY];
+    }
+    *ret_base = shape->part_count > 0 ? period * shape->numbers : 0;
+    return memcmp(text, words + from, shape->text_len[0] - from) == 0 &&
+           (!shape->has_key || period < shape->key_count);
 }
 
 bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, size_t len,

@@ -30,39 +30,14 @@
  */
 
 #define SHAPE_ZONE_BYTES_MAX 40
-#define SHAPE_DATE_PARTS 3
+#define SHAPE_PARTS 4 /* of a date, and {key} */
 
 enum date_part { DATE_NONE, DATE_YEAR, DATE_MONTH, DATE_DAY };
 
 struct shape_date {
-    uint8_t count; /* of its parts; 0: no date */
-    uint8_t unit;  /* enum date_part: the finest of them */
-    uint8_t part[SHAPE_DATE_PARTS];
-    uint8_t at[SHAPE_DATE_PARTS];        /* length of the text before it; rising */
+    uint8_t unit;                        /* enum date_part: the finest of its parts */
     char zone[SHAPE_ZONE_BYTES_MAX + 1]; /* "": UTC */
 };
-
-/* Parse {year} and so on, with *at at the brace. text_len: bytes of text before it. 1: taken, and
- * *at is after it; 0: it is no part of a date; ERR_INVALID, and *ret_why names the broken rule. */
-int shape_date_take(struct shape_date *date, const char **at, const char *end, size_t text_len,
-                    const char **ret_why) MUST_CHECK;
-
-/* All parts were taken: do they form a date? 0, or ERR_INVALID as above. */
-int shape_date_check(const struct shape_date *date, const char **ret_why) MUST_CHECK;
-
-/* Periods have numbers below this: 10^4, 10^6 or 10^8; 1 without a date. */
-uint64_t shape_date_periods(const struct shape_date *date);
-
-/* Digits of all parts. */
-size_t shape_date_bytes(const struct shape_date *date);
-
-/* The text with the parts of this period in it; returns its bytes. */
-size_t shape_date_put(const struct shape_date *date, const char *text, size_t text_len,
-                      uint32_t period, char *out);
-
-/* The period in a text made by shape_date_put(), of that length. False: there is none. */
-bool shape_date_read(const struct shape_date *date, const char *text, size_t text_len,
-                     const char *in, uint32_t *ret_period);
 
 /* The period of a time, in ms since 1970 by the wall clock of its zone; for years beyond 9999 the
  * last period. */
@@ -127,11 +102,13 @@ struct shape {
     uint64_t numbers; /* base^width; 0 if that is 2^63 or more */
     bool secret;
     uint8_t check; /* enum shape_check */
-    bool has_key;  /* {key} in the first text, of which this length is before it: */
-    uint8_t key_at;
-    uint8_t key_count;      /* number of a secret shape's keys; the caller sets it and keys */
-    struct shape_date date; /* in the first text */
-    uint8_t text_len[3];    /* before the number, after it, and after the check */
+    bool has_key;
+    uint8_t key_count; /* number of a secret shape's keys; the caller sets it and keys */
+    struct shape_date date;
+    uint8_t part_count;           /* in the first text, each a part of the date or {key} */
+    uint8_t part[SHAPE_PARTS];    /* enum date_part, or {key} */
+    uint8_t part_at[SHAPE_PARTS]; /* length of the text before it; rising */
+    uint8_t text_len[3];          /* before the number, after it, and after the check */
     char text[3][SHAPE_TEXT_BYTES_MAX];
     const uint8_t *keys; /* SHAPE_KEY_BYTES each, borrowed */
 };
@@ -154,7 +131,7 @@ uint64_t shape_key_first(const struct shape *shape, unsigned key);
 /* Are there fewer texts than ids? Then shape_bound() bounds the tag's max. */
 static inline bool shape_is_bounded(const struct shape *shape)
 {
-    return shape->secret || shape->date.count > 0;
+    return shape->secret || shape->date.unit != DATE_NONE;
 }
 
 /* For a shape with a date, whose next id is max_id: the ids that can be granted in this period, or

@@ -232,18 +232,15 @@ static bool layout_row_is_sound(const void *data)
 
 const struct row_format layout_row_format = ROW_FORMAT(1, FIELDS(ROW_FIELDS), layout_row_is_sound);
 
-static bool is_alphanumeric(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
 bool layout_name_fits(const char *name, size_t len)
 {
-    if (len < 1 || len > LIMIT_LAYOUT_NAME_BYTES || !is_alphanumeric(name[0])) {
+    if (len < 1 || len > LIMIT_LAYOUT_NAME_BYTES) {
         return false;
     }
-    for (size_t i = 1; i < len; i++) {
-        if (!is_alphanumeric(name[i]) && name[i] != '-' && name[i] != '_' && name[i] != '.') {
+    for (size_t i = 0; i < len; i++) {
+        bool is_letter = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9');
+
+        if (!is_letter && (i == 0 || (name[i] != '-' && name[i] != '_' && name[i] != '.'))) {
             return false;
         }
     }
@@ -263,131 +260,84 @@ bool layout_name_fits(const char *name, size_t len)
 static const char HEX[] = "0123456789abcdef";
 static const char CROCKFORD[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"; /* 5 bits a character */
 
-/* -1: no such digit. */
-static int digit_at(const char *alphabet, char c)
+static bool has_dash(size_t at)
 {
-    const char *at = c == '\0' ? NULL : strchr(alphabet, c);
-
-    return at != NULL ? (int)(at - alphabet) : -1;
+    return at == 8 || at == 13 || at == 18 || at == 23;
 }
-
-struct halves {
-    uint64_t high;
-    uint64_t low;
-};
-
-/* --- UUID --- */
-
-static void put_uuid(const struct snowflake_parts *parts, uint64_t random, char *text)
-{
-    uint64_t rand_a = (uint64_t)parts->worker << 2 | parts->sequence >> 14;
-    const struct halves value = {parts->unix_ms << 16 | UUID_VERSION << 12 | rand_a,
-                                 (uint64_t)UUID_VARIANT << 62 |
-                                     low_bits(parts->sequence, 14) << UUID_RANDOM_BITS |
-                                     low_bits(random, UUID_RANDOM_BITS)};
-    size_t digit = 0;
-
-    for (size_t at = 0; at < UUID_TEXT_BYTES; at++) {
-        if (at == 8 || at == 13 || at == 18 || at == 23) {
-            text[at] = '-';
-            continue;
-        }
-        text[at] = HEX[(digit < 16 ? value.high >> (60 - 4 * digit)
-                                   : value.low >> (60 - 4 * (digit - 16))) &
-                       15];
-        digit++;
-    }
-}
-
-static bool read_uuid(const char *text, struct snowflake_parts *ret_parts)
-{
-    struct halves value = {0, 0};
-    size_t digit = 0;
-
-    for (size_t at = 0; at < UUID_TEXT_BYTES; at++) {
-        bool dash = at == 8 || at == 13 || at == 18 || at == 23;
-        int number = dash ? 0 : digit_at(HEX, (char)tolower((unsigned char)text[at]));
-        uint64_t *half = digit < 16 ? &value.high : &value.low;
-
-        if (dash ? text[at] != '-' : number < 0) {
-            return false;
-        }
-        if (!dash) {
-            *half = *half << 4 | (unsigned)number;
-            digit++;
-        }
-    }
-    ret_parts->unix_ms = value.high >> 16;
-    ret_parts->worker = (uint32_t)low_bits(value.high >> 2, WORKER_BITS);
-    ret_parts->sequence =
-        (uint32_t)(low_bits(value.high, 2) << 14 | low_bits(value.low >> UUID_RANDOM_BITS, 14));
-    return low_bits(value.high >> 12, 4) == UUID_VERSION && value.low >> 62 == UUID_VARIANT;
-}
-
-/* --- ULID --- */
-
-/* Its 130 bits, of which the first two are 0, in characters of 5 bits. */
-static void put_ulid(const struct snowflake_parts *parts, uint64_t random, char *text)
-{
-    uint64_t middle = (uint64_t)parts->worker << SEQUENCE_BITS | parts->sequence; /* 26 bits */
-    uint64_t rest = low_bits(random, ULID_RANDOM_BITS);
-    /* 80 bits after the time: 40 and 40. */
-    uint64_t upper = middle << 14 | rest >> 40;
-    uint64_t lower = low_bits(rest, 40);
-
-    for (unsigned i = 0; i < 10; i++) {
-        text[i] = CROCKFORD[low_bits(parts->unix_ms >> 5 * (9 - i), 5)];
-    }
-    for (unsigned i = 0; i < 8; i++) {
-        text[10 + i] = CROCKFORD[low_bits(upper >> 5 * (7 - i), 5)];
-        text[18 + i] = CROCKFORD[low_bits(lower >> 5 * (7 - i), 5)];
-    }
-}
-
-static bool read_ulid(const char *text, struct snowflake_parts *ret_parts)
-{
-    uint64_t time = 0;
-    uint64_t upper = 0;
-
-    for (size_t i = 0; i < ULID_TEXT_BYTES; i++) {
-        int number = digit_at(CROCKFORD, (char)toupper((unsigned char)text[i]));
-
-        if (number < 0) {
-            return false;
-        }
-        if (i < 10) {
-            time = time << 5 | (unsigned)number;
-        } else if (i < 18) {
-            upper = upper << 5 | (unsigned)number;
-        }
-    }
-    ret_parts->unix_ms = time;
-    ret_parts->worker = (uint32_t)(upper >> 30);
-    ret_parts->sequence = (uint32_t)low_bits(upper >> 14, SEQUENCE_BITS);
-    return time >> TIME_BITS == 0;
-}
-
-/* --- both --- */
 
 void long_id_put(enum id_form form, const struct snowflake_parts *parts, uint64_t random,
                  char *text)
 {
+    uint64_t middle = (uint64_t)parts->worker << SEQUENCE_BITS | parts->sequence; /* 26 bits */
+    uint64_t rest = low_bits(random, ULID_RANDOM_BITS);
+    size_t digit = 0;
+
     ASSERT(parts->unix_ms >> TIME_BITS == 0);
     ASSERT(parts->worker >> WORKER_BITS == 0 && parts->sequence >> SEQUENCE_BITS == 0);
     if (form == ID_FORM_UUID) {
-        put_uuid(parts, random, text);
-    } else {
-        ASSERT(form == ID_FORM_ULID);
-        put_ulid(parts, random, text);
+        uint64_t high = parts->unix_ms << 16 | UUID_VERSION << 12 | middle >> 14;
+        uint64_t low = (uint64_t)UUID_VARIANT << 62 | low_bits(middle, 14) << UUID_RANDOM_BITS |
+                       low_bits(random, UUID_RANDOM_BITS);
+
+        for (size_t at = 0; at < UUID_TEXT_BYTES; at++) {
+            uint64_t half = digit < 16 ? high : low;
+
+            text[at] = has_dash(at) ? '-' : HEX[half >> (60 - 4 * (digit++ % 16)) & 15];
+        }
+        return;
+    }
+    ASSERT(form == ID_FORM_ULID);
+    /* Its 130 bits, of which the first two are 0, in characters of 5 bits: the time's 48, then 80,
+     * as 40 and 40. */
+    for (unsigned i = 0; i < 10; i++) {
+        text[i] = CROCKFORD[low_bits(parts->unix_ms >> 5 * (9 - i), 5)];
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        text[10 + i] = CROCKFORD[low_bits((middle << 14 | rest >> 40) >> 5 * (7 - i), 5)];
+        text[18 + i] = CROCKFORD[low_bits(rest >> 5 * (7 - i), 5)];
     }
 }
 
 bool long_id_read(const char *text, size_t len, enum id_form *ret_form,
                   struct snowflake_parts *ret_parts)
 {
-    *ret_form = len == UUID_TEXT_BYTES ? ID_FORM_UUID : ID_FORM_ULID;
-    if (len == UUID_TEXT_BYTES) {
-        return read_uuid(text, ret_parts);
+    bool is_uuid = len == UUID_TEXT_BYTES;
+    const char *alphabet = is_uuid ? HEX : CROCKFORD;
+    uint64_t halves[2] = {0, 0}; /* of a UUID; of a ULID the time, and the 40 bits after it */
+    size_t digit = 0;
+
+    *ret_form = is_uuid ? ID_FORM_UUID : ID_FORM_ULID;
+    if (!is_uuid && len != ULID_TEXT_BYTES) {
+        return false;
     }
-    return len == ULID_TEXT_BYTES && read_ulid(text, ret_parts);
+    for (size_t at = 0; at < len; at++) {
+        unsigned char c = (unsigned char)text[at];
+        const char *found = c == '\0' ? NULL : strchr(alphabet, is_uuid ? tolower(c) : toupper(c));
+        unsigned half = digit >= (is_uuid ? 16 : 10);
+
+        if (is_uuid && has_dash(at)) {
+            if (c != '-') {
+                return false;
+            }
+            continue;
+        }
+        if (found == NULL) {
+            return false;
+        }
+        if (is_uuid || digit < 18) {
+            halves[half] = halves[half] << (is_uuid ? 4 : 5) | (uint64_t)(found - alphabet);
+        }
+        digit++;
+    }
+    if (is_uuid) {
+        ret_parts->unix_ms = halves[0] >> 16;
+        ret_parts->worker = (uint32_t)low_bits(halves[0] >> 2, WORKER_BITS);
+        ret_parts->sequence =
+            (uint32_t)(low_bits(halves[0], 2) << 14 | low_bits(halves[1] >> UUID_RANDOM_BITS, 14));
+        return low_bits(halves[0] >> 12, 4) == UUID_VERSION && halves[1] >> 62 == UUID_VARIANT;
+    }
+    ret_parts->unix_ms = halves[0];
+    ret_parts->worker = (uint32_t)(halves[1] >> 30);
+    ret_parts->sequence = (uint32_t)low_bits(halves[1] >> 14, SEQUENCE_BITS);
+    return halves[0] >> TIME_BITS == 0;
 }

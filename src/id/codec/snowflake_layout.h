@@ -73,7 +73,7 @@ static inline uint32_t snowflake_sequences(const struct snowflake_layout *layout
     return 1u << layout->sequence_bits;
 }
 
-/* The highest time since the epoch. */
+/* The highest time since the epoch, in ms or units. */
 static inline uint64_t snowflake_span_ms(const struct snowflake_layout *layout)
 {
     return (1ULL << layout->time_bits) - 1;
@@ -170,16 +170,10 @@ static inline uint64_t named_layout_unit(const struct named_layout *layout, uint
     return (unix_ms - layout->bits.epoch_ms) / layout->unit_ms;
 }
 
-/* The last unit that the layout can hold. */
-static inline uint64_t named_layout_last_unit(const struct named_layout *layout)
-{
-    return snowflake_span_ms(&layout->bits);
-}
-
 /* The last Unix ms that it can hold. */
 static inline uint64_t named_layout_last_ms(const struct named_layout *layout)
 {
-    return named_layout_begin_ms(layout, named_layout_last_unit(layout)) + layout->unit_ms - 1;
+    return named_layout_begin_ms(layout, snowflake_span_ms(&layout->bits)) + layout->unit_ms - 1;
 }
 
 /* The plain form. Parts must fit (ASSERT). */
@@ -188,7 +182,7 @@ static inline uint64_t named_layout_compose(const struct named_layout *layout, u
 {
     const struct snowflake_layout *bits = &layout->bits;
 
-    ASSERT(unit <= named_layout_last_unit(layout));
+    ASSERT(unit <= snowflake_span_ms(&layout->bits));
     ASSERT(worker >> bits->worker_bits == 0);
     ASSERT(sequence < snowflake_sequences(bits));
     return unit << (bits->worker_bits + bits->sequence_bits) |

@@ -120,7 +120,7 @@ static int shape_check(const struct tag_row *row, const char **ret_why)
                                          "own key, so texts of two may be the same"
                                        : "a shape with a date has no increment: leave it out");
     }
-    if (shape.date.count > 0 && row->mode != TAG_MODE_STRICT) {
+    if (shape.date.unit != DATE_NONE && row->mode != TAG_MODE_STRICT) {
         return tag_refuse(ret_why, "a shape with a date needs the mode strict");
     }
     return tag_bound(row) <= shape_bound(&shape)
@@ -129,21 +129,6 @@ static int shape_check(const struct tag_row *row, const char **ret_why)
                             shape.secret
                                 ? "a secret shape has base^width ids: set max to that, or less"
                                 : "max is beyond the shape's year 9999: leave it out");
-}
-
-static int cover_or_pause_check(const struct tag_row *row, const char **ret_why)
-{
-    if (row->cover_s > LIMIT_TAG_COVER_S) {
-        return tag_refuse(ret_why, "cover_s is not in 0 to 86400");
-    }
-    if (row->cover_s > 0 && row->mode != TAG_MODE_TREND) {
-        return tag_refuse(ret_why, "cover_s is for the mode trend: nodes hold no ids of other "
-                                   "modes. Set it to 0");
-    }
-    if (row->reason_len > 0 && !row->paused) {
-        return tag_refuse(ret_why, "reason is for a paused tag: set paused, too");
-    }
-    return row->reason_len > 0 ? tag_reason_check(row->reason, row->reason_len, ret_why) : 0;
 }
 
 int tag_row_check(const struct tag_row *row, const char **ret_why)
@@ -186,7 +171,17 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (row->shape_len > 0 && shape_check(row, ret_why) != 0) {
         return ERR_INVALID;
     }
-    if (cover_or_pause_check(row, ret_why) != 0) {
+    if (row->cover_s > LIMIT_TAG_COVER_S) {
+        return tag_refuse(ret_why, "cover_s is not in 0 to 86400");
+    }
+    if (row->cover_s > 0 && row->mode != TAG_MODE_TREND) {
+        return tag_refuse(ret_why, "cover_s is for the mode trend: nodes hold no ids of other "
+                                   "modes. Set it to 0");
+    }
+    if (row->reason_len > 0 && !row->paused) {
+        return tag_refuse(ret_why, "reason is for a paused tag: set paused, too");
+    }
+    if (row->reason_len > 0 && tag_reason_check(row->reason, row->reason_len, ret_why) != 0) {
         return ERR_INVALID;
     }
     /* Values that only a later version, or damage, can have made. */

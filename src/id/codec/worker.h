@@ -35,11 +35,6 @@
 /* Worker ids from here on need level 3, and messages of that level. */
 #define WORKER_IDS_NARROW 65535u
 
-static inline bool worker_id_is_wide(uint32_t id)
-{
-    return id >= WORKER_IDS_NARROW && id != WORKER_ID_ANY;
-}
-
 enum worker_state { WORKER_HELD = 1, WORKER_RELEASED = 2 };
 enum worker_kind { WORKER_NODE = 1, WORKER_CLIENT = 2 }; /* held by a leafd node, or by a client */
 

@@ -422,19 +422,6 @@ static void batch_close(struct batch *batch)
     }
 }
 
-/* Make the row of the item's tag, or NULL, the present one. */
-static void batch_turn_to(struct batch *batch, const struct strict_item *item)
-{
-    if (batch->row != NULL && fsm_row_is(batch->row, item->name, item->name_len)) {
-        return;
-    }
-    batch_close(batch);
-    batch->row = fsm_tags_find(&batch->fsm->tags, item->name, item->name_len);
-    if (batch->row != NULL) {
-        batch->tag = fsm_row_tag(batch->row);
-    }
-}
-
 /* As key_decides(). A key no longer in force is deleted: its tag treats it as new. */
 static bool item_by_key(struct batch *batch, const struct strict_item *item,
                         struct strict_result *result)
@@ -611,7 +598,11 @@ void fsm_batch_apply(struct fsm *fsm, const struct machine_entry *entry,
         struct strict_result *one = &results[position];
 
         ASSERT(position < command->count);
-        batch_turn_to(&batch, &item.item);
+        if (batch.row == NULL || !fsm_row_is(batch.row, item.item.name, item.item.name_len)) {
+            batch_close(&batch);
+            batch.row = fsm_tags_find(&fsm->tags, item.item.name, item.item.name_len);
+            batch.tag = batch.row != NULL ? fsm_row_tag(batch.row) : batch.tag;
+        }
         *one = (struct strict_result){.generation = batch.row != NULL ? batch.tag.generation : 0};
         if (batch.row == NULL || batch.tag.deleted) {
             one->status = ERR_UNKNOWN_TAG;

@@ -103,7 +103,7 @@ static bool fsm_foresee_more(struct machine *machine, uint64_t index)
     struct fsm_foreseen *foreseen = &fsm->foreseen;
 
     return foreseen->judged != NULL && foreseen->index == index &&
-           foreseen->digest == machine->state->journal.digest &&
+           foreseen->digest == fsm_journal(fsm)->digest &&
            fsm_puts_judge(fsm, foreseen->judged, FORESEE_ITEMS);
 }
 
@@ -118,47 +118,9 @@ static bool fsm_foresee(struct machine *machine, uint64_t index)
                                   .index = index,
                                   .data = fsm->data,
                                   .len = fsm->len,
-                                  .digest = machine->state->journal.digest};
+                                  .digest = fsm_journal(fsm)->digest};
     }
     return fsm_foresee_more(machine, index);
-}
-
-/* An earlier judgement is valid only for this entry in the state that it was made in. */
-static void apply_puts(struct fsm *fsm, uint64_t index, struct command_list *list,
-                       struct buf *result)
-{
-    struct fsm_foreseen *foreseen = &fsm->foreseen;
-
-    if (foreseen->index != index || foreseen->data != fsm->data || foreseen->len != fsm->len ||
-        foreseen->digest != fsm->machine.state->journal.digest) {
-        foreseen_drop(fsm);
-    }
-    if (foreseen->judged == NULL) {
-        foreseen->judged = fsm_puts_judge_begin(fsm, list);
-    }
-    fsm_puts_apply(fsm, foreseen->judged, result);
-    foreseen_drop(fsm);
-}
-
-/* Commands whose result is a status; returns it. */
-static int apply_plain(struct fsm *fsm, uint64_t node_id, struct command *command)
-{
-    switch (command->type) {
-    case COMMAND_TAG_DELETE:
-        return fsm_puts_delete(fsm, &command->deletion);
-    case COMMAND_LAYOUT:
-        return fsm_settings_layout(fsm, &command->layout);
-    case COMMAND_WORKER_POOLS:
-        return fsm_settings_pools(fsm, &command->pools);
-    case COMMAND_LAYOUT_PUT:
-        return fsm_layouts_put(fsm, &command->named);
-    case COMMAND_LAYOUT_DELETE:
-        return fsm_layouts_delete(fsm, &command->deletion);
-    default:
-        ASSERT(command->type == COMMAND_RECALLED);
-        fsm_recalls_confirm(fsm, node_id, &command->list);
-        return 0;
-    }
 }
 
 static void fsm_apply(struct machine *machine, const struct machine_entry *entry,
@@ -166,6 +128,8 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
 {
     struct fsm *fsm = fsm_from(machine);
     struct command *command = &fsm->command;
+    struct fsm_foreseen *foreseen = &fsm->foreseen;
+    int status = 0;
 
     switch (command->type) {
     case COMMAND_GRANT:
@@ -174,7 +138,16 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BY:
     case COMMAND_TAGS_PUT_STEPPED:
-        apply_puts(fsm, entry->index, &command->list, result);
+        /* An earlier judgement is valid only for this entry in the state that it was made in. */
+        if (foreseen->index != entry->index || foreseen->data != fsm->data ||
+            foreseen->len != fsm->len || foreseen->digest != fsm_journal(fsm)->digest) {
+            foreseen_drop(fsm);
+        }
+        if (foreseen->judged == NULL) {
+            foreseen->judged = fsm_puts_judge_begin(fsm, &command->list);
+        }
+        fsm_puts_apply(fsm, foreseen->judged, result);
+        foreseen_drop(fsm);
         return;
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_ACQUIRE_OF:
@@ -185,7 +158,8 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
         fsm_workers_apply(fsm, command, result);
         return;
     case COMMAND_STRICT:
-        fsm_batch_apply(fsm, entry, &command->list, false, result);
+    case COMMAND_KEYED:
+        fsm_batch_apply(fsm, entry, &command->list, command->type == COMMAND_KEYED, result);
         return;
     case COMMAND_GIVE_BACK:
         fsm_segments_give_back(fsm, &command->list, result);
@@ -193,12 +167,26 @@ static void fsm_apply(struct machine *machine, const struct machine_entry *entry
     case COMMAND_WINDOW:
         fsm_ids_grant(fsm, TAG_MODE_MONOTONIC, 0, &command->list, result);
         return;
-    case COMMAND_KEYED:
-        fsm_batch_apply(fsm, entry, &command->list, true, result);
-        return;
-    default:
-        status_result_encode(apply_plain(fsm, entry->node_id, command), result);
+    case COMMAND_TAG_DELETE:
+        status = fsm_puts_delete(fsm, &command->deletion);
+        break;
+    case COMMAND_LAYOUT:
+        status = fsm_settings_layout(fsm, &command->layout);
+        break;
+    case COMMAND_WORKER_POOLS:
+        status = fsm_settings_pools(fsm, &command->pools);
+        break;
+    case COMMAND_LAYOUT_PUT:
+        status = fsm_layouts_put(fsm, &command->named);
+        break;
+    case COMMAND_LAYOUT_DELETE:
+        status = fsm_layouts_delete(fsm, &command->deletion);
+        break;
+    case COMMAND_RECALLED:
+        fsm_recalls_confirm(fsm, entry->node_id, &command->list);
+        break;
     }
+    status_result_encode(status, result);
 }
 
 /* --- reports of the cluster's half --- */

@@ -412,21 +412,6 @@ static bool merge_shape(const struct tag_row *old, const struct tag_put *put, st
                        "a name keeps the shape that it was first made with, also when deleted");
 }
 
-/* Append the key to those of the row's shape, `times` times. The caller frees the result after the
- * row. */
-static char *add_keys(struct tag_row *row, const char *key, unsigned times)
-{
-    char *shape = MUST_HAVE(malloc((size_t)row->shape_len + (size_t)times * SHAPE_KEY_BYTES));
-
-    memcpy(shape, row->shape, row->shape_len);
-    for (; times > 0; times--) {
-        memcpy(shape + row->shape_len, key, SHAPE_KEY_BYTES);
-        row->shape_len = (uint16_t)(row->shape_len + SHAPE_KEY_BYTES);
-    }
-    row->shape = shape;
-    return shape;
-}
-
 /* The tag shall have this key: its present one, or the next, from which on ids are by the put's
  * key. Ids still in segments or windows are by the key before, and so are the ids below max_id that
  * no client got; none of them comes again. A new name may begin with any key number, as in a dump
@@ -456,7 +441,13 @@ static bool merge_key(const struct tag_row *old, const struct tag_put *put, stru
         return !refuse_put(result, ERR_INVALID,
                            "another key comes without max_id and max, which it sets");
     }
-    plan->shape = add_keys(row, put->key, count - shape.key_count);
+    plan->shape = MUST_HAVE(malloc((size_t)row->shape_len + SHAPE_KEYS_MAX * SHAPE_KEY_BYTES));
+    memcpy(plan->shape, row->shape, row->shape_len);
+    row->shape = plan->shape;
+    for (unsigned keys = shape.key_count; keys < count; keys++) {
+        memcpy(plan->shape + row->shape_len, put->key, SHAPE_KEY_BYTES);
+        row->shape_len = (uint16_t)(row->shape_len + SHAPE_KEY_BYTES);
+    }
     if ((put->fields & TAG_FIELD_MAX) == 0 || put->max == 0) {
         row->max = shape_key_first(&shape, count);
     }
@@ -807,39 +798,6 @@ int fsm_puts_delete(struct fsm *fsm, const struct delete_command *command)
 
 /* --- the memory of puts --- */
 
-/* The bytes that one put adds: by every text that it makes longer. */
-static uint64_t put_adds(const struct fsm_row *old, const struct tag_put *put)
-{
-    struct tag_row row = {.shape = put->shape, .shape_len = put->shape_len};
-    uint64_t before = 0;
-    uint64_t after;
-
-    if (old != NULL) {
-        const struct tag_row was = fsm_row_tag(old);
-
-        before = fsm_tag_bytes(&was);
-        row = was.deleted ? (struct tag_row){.shape = was.shape, .shape_len = was.shape_len} : was;
-    }
-    if ((put->step_fields & TAG_FIELD_PAUSED) != 0 && !put->paused) {
-        row.reason_len = 0;
-    }
-    if ((put->fields & TAG_FIELD_KEY) != 0 && tag_is_rekeyable(&row) &&
-        row.shape_len > tag_shape_text_len(row.shape, row.shape_len) &&
-        put->key_number > tag_key_number(&row)) {
-        row.shape_len =
-            (uint16_t)(row.shape_len + (put->key_number - tag_key_number(&row)) * SHAPE_KEY_BYTES);
-    }
-    row.name_len = put->name_len;
-    row.description_len =
-        put->fields & TAG_FIELD_DESCRIPTION ? put->description_len : row.description_len;
-    row.max = put->fields & TAG_FIELD_MAX ? put->max : row.max;
-    row.increment = put->step_fields & TAG_FIELD_INCREMENT ? put->increment : row.increment;
-    row.cover_s = put->step_fields & TAG_FIELD_COVER ? put->cover_s : row.cover_s;
-    row.reason_len = put->step_fields & TAG_FIELD_REASON ? put->reason_len : row.reason_len;
-    after = fsm_tag_bytes(&row);
-    return after > before ? after - before : 0;
-}
-
 uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts)
 {
     struct fsm_tags_walk walk = {0};
@@ -847,7 +805,34 @@ uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts)
     uint64_t bytes = 0;
 
     while (command_next(&puts, &put)) {
-        bytes += put_adds(fsm_tags_walk(&fsm->tags, &walk, put.name, put.name_len), &put);
+        const struct fsm_row *old = fsm_tags_walk(&fsm->tags, &walk, put.name, put.name_len);
+        const struct tag_row was = old != NULL ? fsm_row_tag(old) : (struct tag_row){0};
+        uint64_t before = old != NULL ? fsm_tag_bytes(&was) : 0;
+        struct tag_row row = was;
+        uint64_t after;
+
+        if (old == NULL || was.deleted) {
+            row = (struct tag_row){.shape = old != NULL ? was.shape : put.shape,
+                                   .shape_len = old != NULL ? was.shape_len : put.shape_len};
+        }
+        if ((put.step_fields & TAG_FIELD_PAUSED) != 0 && !put.paused) {
+            row.reason_len = 0;
+        }
+        if ((put.fields & TAG_FIELD_KEY) != 0 && tag_is_rekeyable(&row) &&
+            row.shape_len > tag_shape_text_len(row.shape, row.shape_len) &&
+            put.key_number > tag_key_number(&row)) {
+            row.shape_len = (uint16_t)(row.shape_len +
+                                       (put.key_number - tag_key_number(&row)) * SHAPE_KEY_BYTES);
+        }
+        row.name_len = put.name_len;
+        row.description_len =
+            put.fields & TAG_FIELD_DESCRIPTION ? put.description_len : row.description_len;
+        row.max = put.fields & TAG_FIELD_MAX ? put.max : row.max;
+        row.increment = put.step_fields & TAG_FIELD_INCREMENT ? put.increment : row.increment;
+        row.cover_s = put.step_fields & TAG_FIELD_COVER ? put.cover_s : row.cover_s;
+        row.reason_len = put.step_fields & TAG_FIELD_REASON ? put.reason_len : row.reason_len;
+        after = fsm_tag_bytes(&row);
+        bytes += after > before ? after - before : 0; /* by every text that it makes longer */
     }
     return bytes;
 }

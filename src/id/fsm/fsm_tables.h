@@ -21,9 +21,7 @@
 /*
  * --- fsm_owners: each client's total of one resource: keys, or the bytes of its tags.
  *
- * The happy path: fsm_owners_enter() adds to a client's total, fsm_owners_leave() subtracts from
- * it, fsm_owners_held() reads it. Totals are counted from the rows, so they are the same on all
- * nodes, and after a snapshot.
+ * Totals are counted from the rows, so they are the same on all nodes, and after a snapshot.
  */
 
 /* A client with a total. */
@@ -212,13 +210,11 @@ struct fsm_row *fsm_tags_expect(struct fsm *fsm, const char *name, size_t len);
  * deleted and the tag is open.
  *
  * A tag that is deleted while it is recalled keeps the mark without the row. Made again as strict,
- * it starts again with all holders, since nodes confirm a generation.
+ * it starts again with all holders, since nodes confirm a generation: a confirmation of an older
+ * one changes nothing.
  *
  * Invariant: there is a recall exactly for each live tag with tag_row.recalling, and every node of
  * it is a segment holder.
- *
- * A confirmation of an older generation, or of a node that is not waited for, changes nothing. The
- * callers must refuse when a table is full.
  */
 
 struct fsm_recall {
@@ -332,18 +328,12 @@ int fsm_keys_order(struct fsm *fsm, uint64_t index, uint64_t log_ms) MUST_CHECK;
 
 /*
  * --- fsm_grants: ids that are taken from a tag: segments granted to nodes (and given back), and
- * strict allocations in batches. Sessions make sure that each is applied once (sessions.h).
+ * strict allocations in batches. Sessions make sure that each is applied once (session.h).
  *
  * The happy path of a grant: item by item, each takes n ids from max_id on and moves max_id up. Of
- * a range given back: it must be the topmost, of this generation; then max_id becomes its first id
- * again.
- *
- * The happy path of a batch: for each item, in order: the tag must exist, in strict mode; a known
- * key gives its ids again; the tag must not be under recall; then the ids are count ids from max_id
- * on. A run of items of one tag takes its row out of the digest once.
- *
- * The happy path of ids under keys, from the leader's window: each unknown key is recorded with its
- * ids; no tag changes.
+ * a batch: a known key gives its ids again; else the ids are count ids from max_id on. A run of
+ * items of one tag takes its row out of the digest once. Of ids under keys, from the leader's
+ * window: each unknown key is recorded with its ids; no tag changes.
  */
 
 /* For tags of this mode: grant segments to the node, which becomes a segment holder. Or
@@ -351,6 +341,7 @@ int fsm_keys_order(struct fsm *fsm, uint64_t index, uint64_t log_ms) MUST_CHECK;
  * out no ids once it no longer leads (docs/monotonic.md). */
 void fsm_ids_grant(struct fsm *fsm, enum tag_mode mode, uint64_t node_id,
                    struct command_list *command, struct buf *result);
+/* A range given back must be the topmost, of this generation; then max_id becomes its first id. */
 void fsm_segments_give_back(struct fsm *fsm, struct command_list *command, struct buf *result);
 /* COMMAND_STRICT, or COMMAND_KEYED if `keyed`. */
 void fsm_batch_apply(struct fsm *fsm, const struct machine_entry *entry,
@@ -363,17 +354,11 @@ void fsm_batch_apply(struct fsm *fsm, const struct machine_entry *entry,
  * The happy path of an acquire: check the request, find the row that the name had, choose the
  * worker id, and grant the window above all earlier windows of this id. Of a renewal: the epoch and
  * the previous bound must be the row's; then the bound moves up. Of a release: the row becomes
- * free, and the part that its holder reports as unused is given back. None touches a row of the
- * other kind: no command of a client changes a node's row.
+ * free, and the part that its holder reports as unused is given back.
  *
- * A node's name holds at most one row: an acquire of another worker id than the held one is
- * refused. An expired row that the node leaves becomes released, so that its old epoch is fenced.
- * Released rows keep their names; of several the one changed last counts. A client's rows are its
- * own (worker.h).
- *
- * Of an acquire for a client: its ids are counted first. If they reach its share, an expired id of
- * its own is released before the acquire is refused (worker.h). The rows themselves are counted, so
- * the count is the same on all nodes and after a snapshot.
+ * An expired row that the node leaves becomes released, so that its old epoch is fenced. Released
+ * rows keep their names; of several the one changed last counts. A client's ids are counted from
+ * the rows, so the count is the same on all nodes and after a snapshot.
  *
  * Failure modes are in the result, and then nothing was changed.
  *

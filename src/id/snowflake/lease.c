@@ -30,23 +30,17 @@
  * row. A slot that serves renews every renew_ms, with its epoch and the bound it knows; the
  * resulting row has a later end.
  *
- * A node with a zone acquires from that zone's pool. At its start its state may be older than the
- * pools, and older than the level that has them, so it waits until lease_zone() (failure mode: no
- * leader, as for every acquire). A row that it holds stays its own, whichever pool it is in.
- *
  * An acquire is not given up: it is repeated until it is answered, and carried out once
  * (session.h). A second one would get a window that begins where the first one's ends, far in the
  * future. Its row is taken only from its result. A late result may be of a worker id that was
  * released since: then a renewal must confirm it before it is recorded.
  *
- * Failure modes: a row with another epoch or holder fences the slot. A row older than the known one
- * (this node's state machine may be older than a result, or than its own disk) changes nothing.
- *
- * Failure modes of the commands: no answer, no leader: a renewal is repeated when next due.
+ * Failure modes: a row older than the known one (this node's state machine may be older than a
+ * result, or than its own disk) changes nothing. No answer, no leader: a renewal is repeated when
+ * next due.
  * ERR_EMPTY: the log has no time yet, repeated soon. ERR_CLOCK_SKEW: the log's time is earlier than
  * ours by more than it allows. This also happens briefly after a cluster was down, so it counts
  * only once it lasts. ERR_FENCED, ERR_NOT_FOUND: the worker id is lost.
- * ERR_NO_WORKER_ID: repeated after renew_ms.
  */
 #include "src/id/snowflake/lease.h"
 
@@ -530,7 +524,8 @@ static void slot_acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall
     slot->asked_renewal = false;
     slot->request.deadline_ms = UINT64_MAX;
     command.zone_len = (uint16_t)strlen(command.zone);
-    command_put(&slot->request.payload, command_acquire_type(&command), &command);
+    command_put(&slot->request.payload, command_type_for(COMMAND_WORKER_ACQUIRE, &command),
+                &command);
 }
 
 static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
@@ -550,7 +545,7 @@ static void slot_renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_m
     slot->asked_worker = command.worker_id;
     slot->asked_epoch = command.epoch;
     slot->request.deadline_ms = now_ms + REQUEST_MS;
-    command_put(&slot->request.payload, command_renew_type(command.worker_id), &command);
+    command_put(&slot->request.payload, command_type_for(COMMAND_WORKER_RENEW, &command), &command);
 }
 
 static void slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)

@@ -97,7 +97,7 @@ void lease_layout(struct lease *lease, const struct snowflake_layout *layout);
 
 /* The state is as new as this start of the node; pools: the cluster has pools of zones. A node with
  * a zone acquires no worker id before: it would take one that is in no pool. Called again whenever
- * `pools` changes. */
+ * `pools` changes. A row that it holds stays its own, whichever pool it is in. */
 void lease_zone(struct lease *lease, bool pools);
 
 /* A worker row changed in this node's state machine, or was loaded. */

@@ -190,7 +190,7 @@ static inline int unit_check(const struct named_layout *layout, const struct sno
     uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
     uint64_t begin_ms;
 
-    if (unit > named_layout_last_unit(layout)) {
+    if (unit > snowflake_span_ms(&layout->bits)) {
         return ERR_EPOCH_EXHAUSTED;
     }
     begin_ms = named_layout_begin_ms(layout, unit);

@@ -236,7 +236,7 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
     for (size_t i = 0; i < count; i++) {
         head.stepped |= puts[i].step_fields != 0;
     }
-    command_put(&command, command_put_type(&head), &head);
+    command_put(&command, command_type_for(COMMAND_TAGS_PUT, &head), &head);
     for (size_t i = 0; i < count; i++) {
         struct tag_put put = puts[i];
 
@@ -246,7 +246,7 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
         if (put.description != NULL && put.description_len == 0) {
             put.description_len = (uint16_t)strlen(put.description);
         }
-        command_item_put(&command, command_put_type(&head), &put);
+        command_item_put(&command, command_type_for(COMMAND_TAGS_PUT, &head), &put);
     }
     command_items_end(&command);
     err = id_apply_bytes(apply, &command);
@@ -495,7 +495,7 @@ struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acqu
     if (acquire.zone != NULL && acquire.zone_len == 0) {
         acquire.zone_len = (uint16_t)strlen(acquire.zone);
     }
-    command_put(&command, command_acquire_type(&acquire), &acquire);
+    command_put(&command, command_type_for(COMMAND_WORKER_ACQUIRE, &acquire), &acquire);
     return apply_worker(apply, &command);
 }
 
@@ -518,7 +518,7 @@ struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew 
     if (renew.kind == WORKER_CLIENT && renew.client == 0) {
         renew.client = owner_of(apply, renew.worker_id);
     }
-    command_put(&command, command_renew_type(renew.worker_id), &renew);
+    command_put(&command, command_type_for(COMMAND_WORKER_RENEW, &renew), &renew);
     return apply_worker(apply, &command);
 }
 
@@ -529,7 +529,7 @@ struct worker_result id_apply_release(struct id_apply *apply, struct worker_rele
     if (release.kind == WORKER_CLIENT && release.client == 0) {
         release.client = owner_of(apply, release.worker_id);
     }
-    command_put(&command, command_release_type(release.worker_id), &release);
+    command_put(&command, command_type_for(COMMAND_WORKER_RELEASE, &release), &release);
     return apply_worker(apply, &command);
 }
 

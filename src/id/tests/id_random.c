@@ -195,7 +195,7 @@ static struct command_list random_head(struct prng *prng, uint64_t wall_ms)
 static void random_puts(struct prng *prng, const struct command_list *head, enum saying saying,
                         struct buf *buf)
 {
-    enum command_type type = command_put_type(head);
+    enum command_type type = command_type_for(COMMAND_TAGS_PUT, head);
     char name[4];
 
     command_put(buf, type, head);

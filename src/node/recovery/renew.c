@@ -343,9 +343,9 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
     if (err != 0) {
         return fail_row(renewing, row, err);
     }
-    err = shape.date.count > 0 ? raise_dated(renewing, row, &shape, &tag)
-          : shape.has_key      ? raise_key(renewing, row, &shape, &tag, keys)
-                               : raise_plain(renewing, row, &tag);
+    err = shape.date.unit != DATE_NONE ? raise_dated(renewing, row, &shape, &tag)
+          : shape.has_key              ? raise_key(renewing, row, &shape, &tag, keys)
+                                       : raise_plain(renewing, row, &tag);
     if (err != 0) {
         return err;
     }

@@ -264,34 +264,12 @@ int member_answer_decode(const void *data, size_t len, struct member_answer *ret
 
 /* --- addresses --- */
 
-static bool port_fits(const char *text, size_t len)
-{
-    unsigned port = 0;
-
-    if (len < 1 || len > 5) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < '0' || text[i] > '9') {
-            return false;
-        }
-        port = port * 10 + (unsigned)(text[i] - '0');
-    }
-    return port >= 1 && port <= 65535;
-}
-
-static bool host_fits(const char *host, size_t len)
-{
-    if (len >= 2 && host[0] == '[' && host[len - 1] == ']') {
-        return all_of(host + 1, len - 2, LETTERS DIGITS ":.%");
-    }
-    return all_of(host, len, LETTERS DIGITS ".-_");
-}
-
 bool member_address_check(const char *address, size_t len, const char **ret_why)
 {
     const char *colon = len > 0 ? memrchr(address, ':', len) : NULL;
     size_t host_len;
+    size_t port_len;
+    unsigned port = 0;
 
     if (len > LIMIT_ADDRESS_BYTES) {
         *ret_why = "it is too long";
@@ -302,11 +280,17 @@ bool member_address_check(const char *address, size_t len, const char **ret_why)
         return false;
     }
     host_len = (size_t)(colon - address);
-    if (!port_fits(colon + 1, len - host_len - 1)) {
+    port_len = len - host_len - 1;
+    for (size_t i = 1; i <= port_len && port_len <= 5; i++) {
+        port = port * 10 + (unsigned)(colon[i] - '0');
+    }
+    if (!all_of(colon + 1, port_len, DIGITS) || port_len > 5 || port < 1 || port > 65535) {
         *ret_why = "its port is not a number from 1 to 65535";
         return false;
     }
-    if (!host_fits(address, host_len)) {
+    if (host_len >= 2 && address[0] == '[' && address[host_len - 1] == ']'
+            ? !all_of(address + 1, host_len - 2, LETTERS DIGITS ":.%")
+            : !all_of(address, host_len, LETTERS DIGITS ".-_")) {
         *ret_why = "its host is no name, no IPv4 address and no IPv6 address in brackets";
         return false;
     }

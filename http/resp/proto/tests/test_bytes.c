@@ -260,7 +260,7 @@ static void test_same_in_both(void **state)
     expect(&out, "+OK\r\n");
     reply_bulk(&out, "a\r\nb", 4);
     reply_bulk(&out, NULL, 0);
-    reply_text(&out, "text");
+    reply_bulk(&out, "text", 4);
     expect(&out, "$4\r\na\r\nb\r\n$0\r\n\r\n$4\r\ntext\r\n");
     reply_array(&out, 2);
     reply_integer(&out, 9);

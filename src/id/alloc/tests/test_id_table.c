@@ -70,9 +70,19 @@ static int teardown(void **state)
     return 0;
 }
 
+static size_t count(struct id_table *table)
+{
+    size_t tags = 0;
+
+    for (struct id_tag *tag = NULL; (tag = id_table_after(table, tag)) != NULL;) {
+        tags++;
+    }
+    return tags;
+}
+
 static void test_new_table_is_empty(void **state)
 {
-    assert_int_equal(id_table_count(*state), 0);
+    assert_int_equal(count(*state), 0);
     assert_null(id_table_find(*state, "a", 1));
     assert_null(id_table_find(*state, NULL, 0));
     assert_null(id_table_next(*state, "", 0, "", 0));
@@ -96,7 +106,7 @@ static void test_insert_makes_an_empty_active_tag(void **state)
     assert_true(segment_can_publish(&tag->buffer));
     assert_ptr_equal(id_table_find(*state, "order", 5), tag);
     assert_ptr_equal(insert(*state, "order"), tag); /* made once */
-    assert_int_equal(id_table_count(*state), 1);
+    assert_int_equal(count(*state), 1);
     assert_null(id_table_find(*state, "orde", 4));
     assert_null(id_table_find(*state, "order", 4));
 }
@@ -139,7 +149,7 @@ static void test_growth_moves_no_entry(void **state)
         tags[i] = id_table_insert(*state, name.text, name.len);
         assert_non_null(tags[i]);
     }
-    assert_int_equal(id_table_count(*state), NAMES);
+    assert_int_equal(count(*state), NAMES);
     for (uint32_t i = 0; i < NAMES; i++) {
         struct name name = name_of(i);
         struct name other = name_of(i + NAMES);

@@ -129,7 +129,7 @@ static void test_parts_come_back_in_either_order(void **state)
                                        (uint8_t)(1 + prng_below(&prng, 16))},
                                       units[prng_below(&prng, 3)],
                                       (uint8_t)prng_below(&prng, 2)};
-        uint64_t unit = prng_below(&prng, named_layout_last_unit(&layout) + 1);
+        uint64_t unit = prng_below(&prng, snowflake_span_ms(&layout.bits) + 1);
         uint32_t worker = (uint32_t)prng_below(&prng, 1u << layout.bits.worker_bits);
         uint32_t sequence = (uint32_t)prng_below(&prng, 1u << layout.bits.sequence_bits);
         uint64_t plain = named_layout_compose(&layout, unit, worker, sequence);

@@ -59,12 +59,12 @@ static struct put_result puts_by(struct id_apply *a, uint64_t client, uint64_t m
     struct buf command = BUF_INIT;
     struct put_result result;
 
-    command_put(&command, command_put_type(&head), &head);
+    command_put(&command, command_type_for(COMMAND_TAGS_PUT, &head), &head);
     for (size_t i = 0; i < count; i++) {
         struct tag_put put = puts[i];
 
         put.name_len = (uint16_t)strlen(put.name);
-        command_item_put(&command, command_put_type(&head), &put);
+        command_item_put(&command, command_type_for(COMMAND_TAGS_PUT, &head), &put);
     }
     command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);

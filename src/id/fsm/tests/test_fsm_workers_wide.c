@@ -216,27 +216,27 @@ static struct worker_result acquire_for_node(struct table *t, const char *name)
 
 static struct worker_result renew(struct table *t, const struct worker_row *row, uint64_t epoch)
 {
+    const struct worker_renew record = {.worker_id = row->id,
+                                        .epoch = epoch,
+                                        .window_ms = 60000,
+                                        .wall_ms = t->now_ms,
+                                        .kind = WORKER_CLIENT,
+                                        .client = row->client != 0 ? row->client : 1};
     struct buf command = BUF_INIT;
 
-    command_put(&command, command_renew_type(row->id),
-                &(struct worker_renew){.worker_id = row->id,
-                                       .epoch = epoch,
-                                       .window_ms = 60000,
-                                       .wall_ms = t->now_ms,
-                                       .kind = WORKER_CLIENT,
-                                       .client = row->client != 0 ? row->client : 1});
+    command_put(&command, command_type_for(COMMAND_WORKER_RENEW, &record), &record);
     return apply_worker(t, &command);
 }
 
 static struct worker_result let_go(struct table *t, const struct worker_row *row)
 {
+    const struct worker_release record = {.worker_id = row->id,
+                                          .epoch = row->epoch,
+                                          .kind = WORKER_CLIENT,
+                                          .client = row->client != 0 ? row->client : 1};
     struct buf command = BUF_INIT;
 
-    command_put(&command, command_release_type(row->id),
-                &(struct worker_release){.worker_id = row->id,
-                                         .epoch = row->epoch,
-                                         .kind = WORKER_CLIENT,
-                                         .client = row->client != 0 ? row->client : 1});
+    command_put(&command, command_type_for(COMMAND_WORKER_RELEASE, &record), &record);
     return apply_worker(t, &command);
 }
 
