@@ -31,7 +31,7 @@ class Certificates:
         self.directory = self.served.path("server")
         self.lines = set(CERTIFIED)  # those that have one in the tokens file
         self.contexts = {}
-        self.sessions = {}  # of a node and a client, to go on with
+        self.sessions = {}  # of a node and a client's context, to go on with
         self.issue_server()
         self.issue_all()
 
@@ -50,8 +50,6 @@ class Certificates:
         """A certificate of a client, which shows it from now on."""
         self.contexts.pop(name, None)
         self.authority.issue(name, f"DNS:{name}.shop", "clientAuth", days, since_s)
-        for key in [key for key in self.sessions if key[1] == name]:
-            self.sessions.pop(key)
 
     def bad(self, who, ended):
         """The context of a client whose certificate has ended, or that another CA made."""
@@ -154,11 +152,13 @@ class Held:
         return codes
 
 
-def ends(stream):
-    """Does the last chunk come?"""
-    came = b""
+def ends(stream, after=1 << 30):
+    """Does its last chunk come, before so many pictures?"""
+    came, pictures = b"", 0
     try:
-        while not came.endswith(b"0\r\n\r\n") and (data := stream.sock.recv(65536)):
+        while not came.endswith(b"0\r\n\r\n") and pictures < after and (
+                data := stream.sock.recv(65536)):
+            pictures += data.count(b"event: status")
             came = came[-8:] + data
     except OSError:
         return False

@@ -693,14 +693,15 @@ POOLS = {"": {}, "a=900-903": {"a": range(900, 904)},
 
 
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "pools": rng.choice(list(POOLS)),
-                              "zone": rng.choice("ab"), **draw_protocol(rng, "ctl")},
+                              "zone": rng.choice("ab"), "as_": rng.choice(["alice", "operator"]),
+                              **draw_protocol(rng, "ctl")},
            weight=3, covers=["GET /api/workers/pools", "PUT /api/workers/pools", "WORKERS_POOLS"])
-def pools(run, node, pools, zone="a", protocol="http"):
+def pools(run, node, pools, zone="a", as_="operator", protocol="http"):
     """Zones get pools, of worker ids that nobody else here asks for; and one takes from its own."""
-    def ask(*words, method="GET", path="/api/workers/pools", body=None):
+    def ask(*words, method="GET", path="/api/workers/pools", body=None, by="operator"):
         if protocol == "ctl":
-            return run.world.leafctl(node, "operator", "workers", *words, "--json")
-        return run.world.http(node, "operator", method, path, body)
+            return run.world.leafctl(node, by, "workers", *words, "--json")
+        return run.world.http(node, by, method, path, body)
 
     before = run.certain(lambda: ask("pools"))
     must(before.code == "newer" or before.json == {"pools": run.model.pools}, "pools-forgotten",
@@ -719,7 +720,7 @@ def pools(run, node, pools, zone="a", protocol="http"):
     rows = {row["worker_id"]: row for row in worker_rows(run)["workers"]}
     name = f"zone-{zone}"
     answer = ask("acquire", name, "--zone", zone, "--window-ms", 1000, method="POST",
-                 path="/api/workers", body={"name": name, "zone": zone, "window_ms": 1000})
+                 path="/api/workers", body={"name": name, "zone": zone, "window_ms": 1000}, by=as_)
     soft = {"clock_skew"} if run.model.clock_moved else set()
     expect(answer, {"ok", "no_worker_id"} | soft, f"acquires of zone {zone}, pools {pools}")
     if answer.ok:
@@ -872,11 +873,13 @@ def reload(run, who, both=False):
     """A client gets another secret, by SIGHUP; the old one is worth nothing then, or (both) as much
     as the new one: they are one client."""
     stream = None
-    if who != "shop" and not both and run.world.shows(who)[1]:
+    if who != "shop" and run.world.shows(who)[1]:
         stream = run.world.watch(0, who)
     gone = run.world.exchange_token(who, both)
-    if stream is not None:  # nobody may watch with what is worth nothing
+    if stream is not None and who not in run.world.older:
         must(ends(stream), "stream-goes-on", f"of {who}, whose token is worth nothing")
+    elif stream is not None:
+        must(not ends(stream, 3), "stream-ends", f"of {who}, whose token is good")
     for old in gone:
         for node in range(run.size):
             answer = run.certain(lambda node=node: run.world.http(node, old, "GET", "/api/tags"))
@@ -907,7 +910,7 @@ def certificate(run, what, who="alice", node=0):
     beside = "operator" if what == "beside" else None
     with Held(asked, world, who, beside) as held:
         before, session = held.asks(), held.http.sock.session
-        closes = change_certificate(run, what, who)
+        closes = change_certificate(run, what, who, held)
         right = "ended" if closes else "ok" if who in tls.lines else "forbidden"
         for each in world.nodes:
             run.until(lambda each=each: probe(each, tls.context(who)) == (
@@ -928,7 +931,7 @@ def certificate(run, what, who="alice", node=0):
         world.drop_connections()
 
 
-def change_certificate(run, what, who):
+def change_certificate(run, what, who, held):
     """True: connections that were opened before end."""
     world, tls = run.world, run.world.tls
     if what == "ends":
@@ -942,6 +945,11 @@ def change_certificate(run, what, who):
         tls.issue(who)
     elif what == "authority":
         tls.exchange_authority()
+        world.hang_up_in_vain()
+        code = "ok" if who in tls.lines else "forbidden"
+        found = held.asks()
+        must((held.told_end or found[0] == code) and found[1] == code, "refused-reload-changed",
+             f"{who}: {found} where {code} is right")
         world.dress()
         world.hang_up()
     elif what == "line":
@@ -1427,11 +1435,18 @@ def odd_name(run, name, node=0):
         must(warned == (answer.status == 201), "wrong-warning", f"PUT {name}: {answer}")
 
 
-@operation(lambda rng, plan: {"name": rng.choice(["i/0", "i/1"]), "more": rng.choice([0, 500]),
+IMPORTED = ["i/0", "i/1", "stepped-trend", "stepped-strict", "paused-trend", "paused-monotonic"]
+
+
+@operation(lambda rng, plan: {"name": rng.choice(IMPORTED), "more": rng.choice([0, 500]),
                               "node": rng.randrange(plan.size)},
            weight=2, cost_s=0.2, at_most=4, covers=["IMPORT_LEAF"])
 def import_json(run, name="i/0", more=0, node=0):
-    """Leaf's table as JSON: ids go on from its max_id, and none comes twice."""
+    """Leaf's table as JSON: ids go on from its max_id, and none comes twice, also of a tag that has
+    an increment or is paused."""
+    known = run.model.steps.get(name)
+    if name[0] != "i" and (known is None or known[2] != NO_MAX):
+        return
     path = f"/api/tags/{path_of(name)}"
     before = run.certain(lambda: run.world.http(node, "operator", "GET", path))
     max_id = (int(before.json["max_id"]) if before.ok else 1000) + more
@@ -1449,8 +1464,8 @@ def import_json(run, name="i/0", more=0, node=0):
     expect(answer, {"ok"}, f"import {name} {max_id}")
     must(int(shown["max_id"]) >= max_id, "import-lowers", f"{name}: {shown} where {max_id}")
     got = run.world.http(node, "operator", "GET", f"{SEGMENT}{path_of(name)}?timeout_ms=10000")
-    expect(got, {"ok"}, f"ids of {name}")
-    given = run.model.imported.setdefault(name, set())
+    expect(got, {"paused" if name in run.model.paused else "ok"}, f"ids of {name}")
+    given = (run.model.stepped if known else run.model.imported).setdefault(name, set())
     if got.ok:
         one = int(got.text)
         least = max_id if more or not before.ok else 0  # else it stays as it is
@@ -1585,14 +1600,14 @@ def stepped(run, node, other, mode, by, at, call, count, room=None):
 @operation(lambda rng, plan: {"node": rng.randrange(plan.size), "other": rng.randrange(plan.size),
                               "mode": rng.choice(MODES), "calls": rng.choices(STEPPED_CALLS, k=3),
                               "cover": rng.choice([None, 0, 1, 600]), "count": rng.choice([1, 30]),
-                              **draw_protocol(rng, "ctl")},
+                              "leave": rng.random() < 0.3, **draw_protocol(rng, "ctl")},
            weight=5, covers=["TAGS_PAUSE", "TAGS_RESUME"])
-def pausing(run, node, other, mode, calls, cover, count, protocol="http"):
-    """A tag is paused, and no node that has followed hands out an id of it; after the pause all do,
-    and none comes twice. Meanwhile the tag may get a cover_s, and keeps the pause."""
+def pausing(run, node, other, mode, calls, cover, count, leave=False, protocol="http"):
+    """A tag is paused, and no node that has followed hands out an id of it, also later (leave);
+    after the pause all do, and none comes twice. Meanwhile the tag may get a cover_s, and keeps the
+    pause."""
     world = run.world
-    uid = run.certain(lambda: world.http(node, "operator", "GET", "/api/cluster")).json["uid"]
-    name = f"paused-{uid[:8]}-{mode}"
+    name = f"paused-{mode}"
     path = f"/api/tags/{name}?wait=all&timeout_ms=10000"
 
     def put(fields):
@@ -1604,10 +1619,15 @@ def pausing(run, node, other, mode, calls, cover, count, protocol="http"):
         return run.certain(lambda: world.leafctl(node, "operator", "tags", what, name,
                                                  "--wait-all", "--json"))
 
+    if name in run.model.paused:
+        got, ids = stepped_ids(run, name, node, calls[0], count)
+        must(not ids, "ids-of-a-paused-tag", f"{name}, since long: {calls[0]} of {node}: {got}")
+        run.model.paused.discard(name)
     made = put({"mode": mode, "step": 20, "cover_s": None if cover is None else 0})
     if made.code == "newer":
         return
     expect(made, {"ok", "not_everywhere"}, f"PUT {name}")
+    run.model.steps[name] = (1, 0, NO_MAX)
     answer = switch("pause", {"paused": True, "reason": "model"})
     expect(answer, {"ok", "not_everywhere"}, f"pauses {name}")
     for number, call in zip((node, other), calls):
@@ -1621,6 +1641,10 @@ def pausing(run, node, other, mode, calls, cover, count, protocol="http"):
                {"bad_request"}, f"PUT {name} cover_s={cover}")
         must(not answer.json or answer.code != "ok" or answer.json.get("paused"), "pause-lost",
              f"{name}: {answer}")
+    if leave and answer.code == "ok":
+        run.model.stepped.setdefault(name, set())
+        run.model.paused.add(name)
+        return
     answer = switch("resume", {"paused": False})
     expect(answer, {"ok", "not_everywhere"}, f"resumes {name}")
     given = run.model.stepped.setdefault(name, set())

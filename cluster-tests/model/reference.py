@@ -208,6 +208,7 @@ class Model:
         self.imported = {}  # name: ids
         self.stepped = {}  # of tags with an increment: all that was ever handed out
         self.steps = {}  # their increments, offsets and max
+        self.paused = set()  # of tags with pauses, those that somebody left so
         self.pools = ""  # of worker ids; None: nobody knows
         self.placed = {}  # node: its weight, and whether it is drained; if somebody knows
         self.cut_s = 0  # till is cut until the clocks were set so far; None: nobody knows
@@ -341,6 +342,7 @@ class Model:
     def snapshot(self):
         return copy.deepcopy({"tags": self.tags, "keys": self.keys, "layouts": self.layouts,
                               "share": self.share, "pools": self.pools, "steps": self.steps,
+                              "paused": self.paused,
                               "stepped": {name: max(given, default=0)
                                           for name, given in self.stepped.items()}})
 
@@ -352,12 +354,14 @@ class Model:
         self.layouts = copy.deepcopy(snapshot["layouts"])
         self.share = copy.deepcopy(snapshot["share"])
         self.pools, self.steps = snapshot["pools"], dict(snapshot["steps"])
+        self.paused = set(snapshot["paused"])
         self.placed = {}
         self.cut_s = None if at_end else 0  # backups have none
         # The raise counts ids.
-        self.stepped = {name: self.stepped[name] for name, (by, _, most) in self.steps.items()
-                        if at_end or max(self.stepped[name], default=0)
-                        < min(snapshot["stepped"][name] + raise_ids * by, most)}
+        self.stepped = {name: given for name, given in self.stepped.items()
+                        if name in self.steps and (at_end or max(given, default=0) < min(
+                            snapshot["stepped"].get(name, 0) + raise_ids * self.steps[name][0],
+                            self.steps[name][2]))}
         self.imported = {}  # one younger than the backup begins where it is told to
         # All worker ids are released, and the names of holders are others. Those were stopped, as
         # the documents demand: no time up to the restore comes again, of what lies ahead any may.

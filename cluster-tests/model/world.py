@@ -196,9 +196,12 @@ class World:
             return ""
         return f"Authorization: Bearer {self.secret(token, number)}\r\n"
 
-    def connect(self, address, shown, session=None):
-        """A connection by a client that shows this certificate."""
-        return Connection(address, WAIT_S, self.tls and self.tls.context(shown), session)
+    def connect(self, address, shown, node=None):
+        """A connection by a client that shows this certificate; with its ticket, if a node gave
+        one."""
+        context = self.tls and self.tls.context(shown)
+        session = self.tls and self.tls.sessions.pop((node, context), None)
+        return Connection(address, WAIT_S, context, session)
 
     def http(self, number, token, method, target, body=None, headers=None):
         """One request over HTTP, on a connection of this node that is kept open."""
@@ -212,13 +215,13 @@ class World:
         data = None if body is None else json.dumps(body).encode()
         try:
             if place_of not in self.connections:
-                session = self.tls and self.tls.sessions.pop((node.id, shown), None)
-                self.connections[place_of] = self.connect(address, shown, session)
+                self.connections[place_of] = self.connect(address, shown, node.id)
             response = self.connections[place_of].request(method, target, data, head)
             if response.headers.get("connection", "").lower() == "close":
                 self.connections.pop(place_of).close()
             elif self.tls:
-                self.tls.sessions[node.id, shown] = self.connections[place_of].sock.session
+                sock = self.connections[place_of].sock
+                self.tls.sessions[node.id, sock.context] = sock.session
         except OSError as error:
             if place_of in self.connections:
                 self.connections.pop(place_of).close()
@@ -306,13 +309,14 @@ class World:
         return Answer("unknown" if code in UNKNOWN else code, run.err)
 
     def watch(self, number, token):
-        """Begin a stream that nobody reads; it, or None."""
+        """Begin a stream of which nobody reads more than the head; it, or None."""
         node = self.node(number)
         try:
             stream = self.connect(node.address, self.shows(token)[0])
             stream.send(f"GET /api/live HTTP/1.1\r\nHost: leafd\r\n"
                         f"{self.bearer(number, token)}\r\n".encode())
             self.streams.append(stream)
+            stream.fill()  # it is judged
             return stream
         except OSError:
             node.check_running()
@@ -600,6 +604,18 @@ class World:
         """All nodes read their files again."""
         for node in self.nodes:
             node.process.send_signal(signal.SIGHUP)
+
+    def hang_up_in_vain(self):
+        """All nodes refuse what they read, for a line of the tokens file."""
+        before = [len(node.log()) for node in self.nodes]
+        with open(self.tokens_file, "a", encoding="ascii") as file:
+            file.write("one that breaks the rules\n")
+        for node in self.nodes:
+            node.expect_log("the reload was refused")
+        self.hang_up()
+        for node, start in zip(self.nodes, before):
+            node.wait_log("the reload was refused", WAIT_S, start)
+        self.write_tokens()
 
     def now_ms(self):
         """By the nodes' clocks, long enough ago for a restore that just ended to have begun."""
