@@ -1027,6 +1027,7 @@ def test_a_dump_with_a_date(shared, tag):
     later = {"tags": [{**row, "max_id": str(int(row["max_id"]) + 10)}], "next": None}
     answer = node.http("POST", "/api/tags", later)
     assert (answer.status, answer.code) == (409, "needs_force"), answer
-    assert "item 0: " in answer.json()["message"] and "force=1" in answer.json()["message"], answer
+    message = answer.json()["message"]
+    assert f'item 0, tag "{tag}": ' in message and "force=1" in message, answer
     again = take_texts(node, f"{tag}-again", 1)[0]
     assert again == f"{last[:-6]}{int(last[-6:]) + 1:06}" or again.endswith("-000001")  # new year

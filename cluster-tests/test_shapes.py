@@ -244,7 +244,7 @@ def test_a_zone_that_one_node_does_not_have(make_cluster):
             answer = node.http("POST", "/api/tags",
                                [{"tag": f"p{name}"}, {"tag": f"q{name}", **fields}])
             assert answer.status == (400 if bare else 200), (leader.id, node.id, answer)
-            assert not bare or "item 1: " in answer.json()["message"], answer
+            assert not bare or f'item 1, tag "q{name}": ' in answer.json()["message"], answer
             assert node.get(f"/api/tags/p{name}").status == (404 if bare else 200)
         target = cluster.nodes[1 if bare else 2]
         answer = leader.http("POST", "/api/cluster/leader", {"id": target.id})

@@ -184,15 +184,21 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
 
 /* --- put --- */
 
-/* A put that the state machine refused; bulk: the message names the item. */
-static int fail_tag_put(struct conn *conn, const struct put_result *result, bool bulk)
+/* A put that the state machine refused. bulk: its command; the message names the item. NULL: it has
+ * one tag. */
+static int fail_tag_put(struct conn *conn, const struct put_result *result, const struct buf *bulk)
 {
     const bool is_resp = conn->caller != NULL; /* which has neither max_id nor options */
     const char *force = is_resp ? "PUT /api/tags/{tag}?force=1 over HTTP" : "force=1";
-    char item[32] = "";
+    char item[SHOWN_BYTES + 32] = "";
+    struct command command;
+    struct tag_put put = {0};
 
-    if (bulk) {
-        (void)snprintf(item, sizeof item, "item %u: ", result->failed_at);
+    if (bulk != NULL && command_read(bulk->data, bulk->len, &command) == 0) {
+        for (uint32_t i = 0; i <= result->failed_at && command_next(&command.list, &put); i++) {
+        }
+        (void)snprintf(item, sizeof item, "item %u, tag %s: ", result->failed_at,
+                       TEXT_SHOWN(put.name, put.name_len, SHOWN_BYTES));
     }
     switch (result->status) {
     case ERR_WOULD_REPEAT:
@@ -234,7 +240,7 @@ static int tag_put_cb(struct conn *conn, struct call *call)
         return ERR_BAD_MESSAGE;
     }
     if (result.status != 0) {
-        return fail_tag_put(conn, &result, bulk);
+        return fail_tag_put(conn, &result, bulk ? &call->request.payload : NULL);
     }
     if (wait_for_all(conn, call)) {
         return ANSWERED;

@@ -437,7 +437,8 @@ static void test_tags_of_tokens_and_bulks(void **state)
     struct fixture *f = *state;
 
     guarded_expect(f, "POST /api/tags", GUARDED_TOKEN("maker"), bulk, 429,
-                   "\"message\":\"item 2: client maker holds 0 bytes of tags, and may hold 940: ");
+                   "\"message\":\"item 2, tag \\\"m/3\\\": client maker holds 0 bytes of tags, and "
+                   "may hold 940: ");
     guarded_expect(f, "GET /api/tags/m%2F1", GUARDED_TOKEN("maker"), NULL, 404, NULL);
     guarded_expect(f, "POST /api/tags", GUARDED_TOKEN("roomy"), bulk, 200, "\"made\":3");
     guarded_expect(f, "PUT /api/tags/m%2F1", GUARDED_TOKEN("maker"), "{}", 200, NULL);

@@ -275,7 +275,7 @@ static void test_bulk(void **state)
     client_call(f->client, "POST", "/api/tags", "[{\"tag\":\"d\"},{\"tag\":\"a\",\"max_id\":9}]",
                 &reply);
     assert_int_equal(reply.status, 409);
-    assert_non_null(strstr(reply.body, "item 1: max_id is 10; lowering it to 9"));
+    assert_non_null(strstr(reply.body, "item 1, tag \\\"a\\\": max_id is 10; lowering it to 9"));
     reply_release(&reply);
     client_expect_error(f->client, "GET", "/api/tags/d", NULL, 404, "unknown_tag");
     client_call(f->client, "POST", "/api/tags?force=1",
