@@ -38,8 +38,8 @@
 struct facts {
     struct level_range speaks; /* spoken by this leafd */
     struct birth birth;        /* without a uid: none yet */
-    struct level_row level;    /* level 0: there is no row */
-    uint64_t log_ms;           /* the log's time, 0: none yet */
+    struct level_row level;    /* level 0: there is no row; state_level() is that in force */
+    uint64_t log_ms;           /* the log's time (highest COMMAND_CLOCK), 0: none yet */
 };
 
 /*
@@ -128,7 +128,8 @@ struct state_digest_mark {
     uint64_t digest;
 };
 
-/* Only the machine and tests use the fields; all others use the functions of state.h. */
+/* Only the functions here and in state.h, and the machine, change the fields. All may read the
+ * facts, the cuts and move_changes, and use the functions of state.h for the rest. */
 struct state {
     struct machine *machine;
     struct journal journal;

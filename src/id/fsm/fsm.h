@@ -100,9 +100,6 @@ bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
 /* The named layouts, deleted ones too, in no order. Borrowed until the next apply. */
 const struct layout_row *fsm_layouts(const struct fsm *fsm, uint32_t *ret_count);
 
-/* The log's time, as last passed by the state; 0 while there is none. */
-uint64_t fsm_log_ms(const struct fsm *fsm);
-
 /* Rows in the table of tags, tombstones included. */
 size_t fsm_tag_count(const struct fsm *fsm);
 

@@ -22,11 +22,8 @@
 #include "src/state/codec/session.h"
 
 /*
- * --- birth: the birth of a cluster, fixed for good by its first command. No two clusters have the
- * same birth, whatever their names, members and secrets are.
- *
- * The happy path: the first leader draws a uid, its command is committed, and from then on each
- * node names its cluster to every other node.
+ * --- birth: the birth of a cluster, fixed for good by its first command, with a uid that the first
+ * leader draws. No two clusters have the same birth, whatever their names, members and secrets are.
  */
 
 /* A random UUID (version 4, RFC 9562), its two halves as numbers; zeros: none. */
@@ -37,7 +34,7 @@ struct uid {
 
 #define UID_TEXT_BYTES 37 /* with its NUL */
 
-/* Of 128 random bits, six of which are overwritten. */
+/* Of 128 random bits. */
 struct uid uid_make(uint64_t high, uint64_t low);
 
 static inline bool uid_is_none(const struct uid *uid)
@@ -88,21 +85,14 @@ bool birth_is_sound(const void *birth);
 
 /*
  * --- member: changes of the cluster's membership as the state machine knows them, and an
- * operator's requests: commands, requests, answers, and the bytes of each.
+ * operator's requests.
  *
  * The configuration itself (voters and standbys) belongs to the consensus core, and has entries of
- * its own. The state machine keeps the facts that must outlive a leader: the change under way, and
- * the node ids that were removed and never come back.
- *
- * The happy path: the leader appends COMMAND_MEMBER_BEGIN. Each leader from then on appends the
- * configurations that lead to the change's goal. The configuration that completes the change also
- * ends it in the state (state_configured() in state.h).
- *
- * A change that cannot be completed is ended by COMMAND_MEMBER_END and stays visible
- * as given up until the next one begins.
+ * its own. The leader appends COMMAND_MEMBER_BEGIN, and each leader from then on the configurations
+ * that lead to the change's goal. The one that completes the change also ends it in the state
+ * (state_configured() in state.h). A change that cannot be completed is ended by COMMAND_MEMBER_END
+ * and stays visible as given up until the next one begins.
  */
-
-/* --- the change that is under way --- */
 
 enum member_change_kind { MEMBER_ADD = 1, MEMBER_REMOVE = 2 };
 
@@ -289,15 +279,7 @@ bool member_address_check(const char *address, size_t len, const char **ret_why)
  * --- cluster_command: the cluster's own commands, about its nodes, members, level, clock and
  * birth, whatever else it replicates. The machine's commands (machine.h) have other types.
  *
- * All are versioned (first byte), length-checked, little-endian, with golden bytes in
- * src/id/codec/tests/test_command.c. A command carries everything apply needs (its sender, the
- * proposer's wall time): apply reads no clock, no random, no local configuration.
- *
- * The happy path: the proposer writes a command from its struct with cluster_command_put(), which
- * leaves the stamp (session.h) empty; cluster_command_read() gives the struct back.
- *
- * Reading gives ERR_BAD_MESSAGE also for the machine's commands. Only the form is checked here; the
- * state judges the values.
+ * Only the form is checked here; the state judges the values.
  */
 
 /* After each type, the struct that its bytes are written from and read into. The other numbers are
@@ -367,7 +349,7 @@ void cluster_command_put(struct buf *buf, enum cluster_command_type type, const 
  * when applied; 0: there is no such type. */
 uint16_t cluster_command_since(int type);
 
-/* 0 with a well-formed command, or ERR_BAD_MESSAGE. */
+/* 0 with a well-formed command, or ERR_BAD_MESSAGE, also for the machine's. */
 int cluster_command_read(const void *data, size_t len,
                          struct cluster_command *ret_command) MUST_CHECK;
 
