@@ -11,8 +11,7 @@
  *    max_id up. Only the topmost range can be given back, by its owner.
  *  - Ids of a strict tag are allocated in the order of the log, and only once no node can hold a
  *    segment of the tag.
- *  - The invariants in state.h of both halves: a command is carried out once, apply is
- *    deterministic.
+ *  - Those in state.h of both halves.
  *
  * Thread: one owner (the raft loop). Sources: docs of the project; Leaf's leaf_alloc for
  * max_id/step.

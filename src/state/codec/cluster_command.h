@@ -77,10 +77,8 @@ enum birth_wait {
 /* "not met yet". Static memory. */
 const char *birth_wait_text(enum birth_wait wait);
 
-/* Its bytes, in COMMAND_BIRTH and in a row. */
+/* Its bytes, in COMMAND_BIRTH and in a row. _is_sound: does it have a uid and a digest? */
 extern const struct field birth_fields[4];
-
-/* Does it have a uid and a digest? birth: a struct birth. */
 bool birth_is_sound(const void *birth);
 
 /*
@@ -111,14 +109,8 @@ struct member_change {
  * ERR_NOT_FOUND if that change is not under way (any more); given_up false: there was nothing
  * (left) to do. */
 
-/* Does it have a known kind, a node's id, and for an added node its address? change: a struct
- * member_change. */
-bool member_change_is_sound(const void *change);
-
 /* The format of its row. */
 extern const struct row_format member_change_format;
-
-/* --- a member that moves --- */
 
 /* The member's address from now on, in place of the configuration's. The result is a status_result:
  * 0, or ERR_REMOVED. */
@@ -127,10 +119,8 @@ struct member_move {
     char address[LIMIT_ADDRESS_BYTES + 1];
 };
 
-/* move: a struct member_move. */
+/* Its check, and the format of its row; the key holds the id. */
 bool member_move_is_sound(const void *move);
-
-/* The format of its row; the key holds the id. */
 extern const struct row_format member_move_format;
 
 /* --- a node's place, and its share of the work --- */
@@ -154,10 +144,8 @@ struct placement {
 /* Letters, digits, '.', '-' and '_', 1..LIMIT_ZONE_BYTES of them. */
 bool zone_check(const char *zone, size_t len);
 
-/* May its fields be in a row? placement: a struct placement. */
+/* May its fields be in a row? And the format of that; the key holds the id. */
 bool placement_is_sound(const void *placement);
-
-/* The format of its row; the key holds the id. */
 extern const struct row_format placement_format;
 
 /* --- clients that are cut --- */
@@ -166,7 +154,8 @@ extern const struct row_format placement_format;
 
 /* No node hands out ids to this client before that time of the cluster's clock. */
 struct client_cut {
-    char who[LIMIT_CUT_WHO_BYTES + 1]; /* as proxy_network() writes an address; or a token's name */
+    char who[LIMIT_CUT_WHO_BYTES + 1]; /* as proxy_network() writes an address; or a token's name;
+                                          not empty. No text has control characters */
     uint64_t until_ms;                 /* Unix; 0, in a command: the cut ends now */
     char reason[LIMIT_TAG_REASON_BYTES + 1]; /* for the client; "": none */
     char by[LIMIT_TOKEN_NAME_BYTES + 1];     /* the token that requested it */
@@ -177,13 +166,10 @@ struct client_cuts {
     struct client_cut items[LIMIT_CUTS]; /* in no order */
 };
 
-/* Are its texts free of control characters, and its name not empty? cut: a struct client_cut. */
-bool client_cut_is_sound(const void *cut);
-
 /* The format of its row; the key holds the name. */
 extern const struct row_format client_cut_format;
 
-/* A member of a configuration. */
+/* Of a configuration. */
 struct member {
     uint64_t node_id;
     bool voter;

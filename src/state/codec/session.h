@@ -113,8 +113,8 @@ int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST
  *
  * The node's side, below, gives out the numbers. The happy path: session_take() when a command is
  * first sent, session_stamp() whenever it is sent, session_end() when its request is over.
- * session_is_due() returns when the cluster must learn of numbers that are over, by a command that
- * does nothing else.
+ * session_due_ms() is when the cluster must learn of numbers that are over, by a command that does
+ * nothing else.
  */
 
 /* The sender of a command. Zeros: no node, only in a leader's entries for itself. */
@@ -176,7 +176,7 @@ struct session_stamp session_stamp(const struct session *session, uint64_t seq);
 
 /* The request of an awaited number is over. applied_lowest: its stamp's lowest, if it was answered,
  * since the cluster has then applied that; 0: it was given up, and that is unknown. answer_bytes:
- * of its answer. tidying: it was a command that session_is_due() asked for. */
+ * of its answer. tidying: it was a command that session_due_ms() asked for. */
 void session_end(struct session *session, uint64_t seq, uint64_t applied_lowest,
                  size_t answer_bytes, bool tidying, uint64_t now_ms);
 
