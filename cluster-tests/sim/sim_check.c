@@ -344,7 +344,7 @@ static void check_indexes(struct sim_node *node)
 static void check_first_time(struct sim_node *node)
 {
     struct sim_world *world = node->world;
-    uint64_t log_ms = state_log_ms(node->replica.state);
+    uint64_t log_ms = node->replica.state->facts.log_ms;
     bool alone = world->first_count == 1;
     unsigned there = 0;
 

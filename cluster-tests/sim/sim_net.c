@@ -193,8 +193,8 @@ static bool check_statement(struct sim_node *to, struct sim_node *from)
     int rv;
 
     peers_state(&from->replica.peers.receiver, &statement);
-    birth_watch_speaks(&to->replica.peers.births, from->id, state_levels(from->replica.state));
-    birth_watch_speaks(&from->replica.peers.births, to->id, state_levels(to->replica.state));
+    birth_watch_speaks(&to->replica.peers.births, from->id, from->replica.state->facts.speaks);
+    birth_watch_speaks(&from->replica.peers.births, to->id, to->replica.state->facts.speaks);
     if (wire_statement_decode(statement.data, statement.len, &said) != 0 ||
         birth_watch_judge(&to->replica.peers.births, from->id, &said.birth) != 0) {
         sim_fail(to->world, "node %u takes node %u for one of another cluster", to->id, from->id);

@@ -425,7 +425,7 @@ static void ask(struct sim_node *node, unsigned tag, bool final)
     }
     request->generation = world->tags[SIM_TAGS + tag].generation;
     request->floor = strict->tags[tag].known_end;
-    request->timed = state_log_ms(node->replica.state) > 0;
+    request->timed = node->replica.state->facts.log_ms > 0;
     if (!final && (!is_changing(tag) || strict->changing_has_keys) && sim_percent(world, 35)) {
         choose_key(request);
         item.key_len = (uint16_t)snprintf(key, sizeof key, "key-%u", request->key);

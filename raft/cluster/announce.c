@@ -127,7 +127,7 @@ static void compare_settings(struct announce *announce)
     const struct replica_config *settings = on->config;
     const char *address = settings->info.peer_address;
     uint64_t index = driver_applied(on->driver)->conf_index;
-    uint64_t moves = state_member_moves(on->state);
+    uint64_t moves = on->state->members.move_changes;
     struct configuration conf;
     const struct conf_member *own;
     unsigned now = 0;
@@ -318,7 +318,7 @@ void clock_sync_turn(struct clock_sync *sync)
      * three that differ wait for the third. */
     if (sync->on->config->clock.threshold_ms == 0 || !node_command_may(&sync->command) ||
         !driver_leads(sync->on->driver) || !clock_check_asked(&sync->check, now_ms) ||
-        (state_log_ms(sync->on->state) == 0 &&
+        (sync->on->state->facts.log_ms == 0 &&
          !clock_check_agreed(&sync->check, now_ms, wall_ms))) {
         return;
     }

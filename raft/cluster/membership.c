@@ -94,7 +94,7 @@ bool upgrade_turn(struct upgrade *upgrade)
     bool is_new = true;
     bool reached;
 
-    if (next > state_levels(on->state).max || !driver_leads(on->driver)) {
+    if (next > on->state->facts.speaks.max || !driver_leads(on->driver)) {
         upgrade->ready_ms = 0;
     } else if (!timer_is_armed(&upgrade->look)) {
         timer_arm(on->timers, &upgrade->look, now_ms + UPGRADE_LOOK_MS);

@@ -82,7 +82,7 @@ static void note(struct birth_watch *watch, uint64_t peer, enum birth_wait wait)
 static void birth_agree_level(const struct birth_watch *watch)
 {
     const struct configuration *members = &watch->list.members;
-    uint16_t level = state_levels(watch->on->state).max;
+    uint16_t level = watch->on->state->facts.speaks.max;
 
     for (unsigned i = 0; i < members->count; i++) {
         const struct peer_row *row = context_peer(watch->on, members->members[i].id);
@@ -279,7 +279,7 @@ void peers_turn(struct peers *peers)
                               .applied = driver_applied(driver)->conf_index,
                               .learned = peers->learned.changes,
                               .heard = peers->heard.changes,
-                              .moves = state_member_moves(peers->on->state)};
+                              .moves = peers->on->state->members.move_changes};
     if (peers->seen_any && memcmp(&now, &peers->seen, sizeof now) == 0) {
         return;
     }

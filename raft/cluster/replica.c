@@ -269,7 +269,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
         replica->config.driver.state_bytes = 2 * config->memory_bytes + SNAPSHOT_MORE_BYTES;
     }
     replica->config.info.incarnation = replica->config.driver.incarnation;
-    replica->config.info.levels = state_levels(parts->state);
+    replica->config.info.levels = parts->state->facts.speaks;
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
     replica->context = (struct raft_context){.config = &replica->config,
                                              .driver = &replica->driver,

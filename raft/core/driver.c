@@ -790,14 +790,14 @@ static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer
     in->progress_ms = clock_now_ms(driver->clock);
     in->message = *message;
     trial_begin(&driver->trial, driver->applier.state->machine->ops,
-                state_levels(driver->applier.state), driver->config.state_bytes);
+                driver->applier.state->facts.speaks, driver->config.state_bytes);
     return true;
 }
 
 /* The entry, and all later ones, wait for a newer leafd on this node. */
 static void fail_newer(struct driver *driver, uint64_t index, const void *data, size_t len)
 {
-    const struct level_range own = state_levels(driver->applier.state);
+    const struct level_range own = driver->applier.state->facts.speaks;
     uint16_t to = command_raises_to(data, len);
     struct node_info info = {.version = "of an unknown version"};
     struct session_stamp stamp = {0};
@@ -898,7 +898,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
 /* Nothing was written: log and state are unchanged. */
 static void fail_level(struct driver *driver, uint64_t from, uint64_t index)
 {
-    const struct level_range own = state_levels(driver->applier.state);
+    const struct level_range own = driver->applier.state->facts.speaks;
     struct node_info info = {.version = "of an unknown version"};
     char text[300];
 

@@ -250,7 +250,7 @@ int prepare_load_row(void *data, const struct store_row *row)
 int prepare_check_entries(const struct state *state, const struct store_loaded *loaded,
                           struct store_error *ret_error)
 {
-    const struct level_range own = state_levels(state);
+    const struct level_range own = state->facts.speaks;
 
     for (size_t i = 0; i < loaded->entry_count; i++) {
         const struct store_entry *entry = &loaded->entries[i];
@@ -279,7 +279,7 @@ int prepare_check_entries(const struct state *state, const struct store_loaded *
 int prepare_load(struct store *store, struct state *state, struct store_loaded *ret_loaded,
                  struct store_error *ret_error)
 {
-    const struct level_range own = state_levels(state);
+    const struct level_range own = state->facts.speaks;
     int rv;
 
     state_load_begin(state);

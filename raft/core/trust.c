@@ -231,7 +231,7 @@ static enum entries_verdict judge_command(const struct witness *witness, uint64_
     }
     checked->field = "entry_of_a_later_level";
     checked->value = index;
-    checked->bound = state_levels(state).max;
+    checked->bound = state->facts.speaks.max;
     went_back = (state_node(state, witness->node_id, &info) && info.levels.max > checked->bound) ||
                 (!state_birth(state, &birth) &&
                  command_number(entry->buf.base, entry->buf.len) == COMMAND_BIRTH_AT);

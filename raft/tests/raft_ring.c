@@ -175,7 +175,7 @@ int ring_meet(struct ring *ring, uint64_t from, uint64_t to)
 
     peers_state(&ring_node(ring, from)->replica.peers.receiver, &statement);
     birth_watch_speaks(&ring_node(ring, to)->replica.peers.births, from,
-                       state_levels(ring_node(ring, from)->replica.state));
+                       ring_node(ring, from)->replica.state->facts.speaks);
     ASSERT(wire_statement_decode(statement.data, statement.len, &said) == 0);
     rv = birth_watch_judge(&ring_node(ring, to)->replica.peers.births, from, &said.birth);
     buf_free(&statement);

@@ -233,7 +233,7 @@ static void backups_go_on(struct backups *backups)
                                    .term = at->term,
                                    .digest = at->digest,
                                    .wall_ms = clock_wall_ms(backups->on->clock),
-                                   .log_ms = state_log_ms(backups->on->state),
+                                   .log_ms = backups->on->state->facts.log_ms,
                                    .local = backups->local};
         struct birth birth;
 

@@ -32,7 +32,7 @@ struct id_context {
  */
 static inline uint64_t id_tags_ms(const struct id_context *context)
 {
-    uint64_t log_ms = state_log_ms(context->on->state);
+    uint64_t log_ms = context->on->state->facts.log_ms;
 
     return log_ms > 0 ? log_ms : clock_wall_ms(context->on->clock);
 }

@@ -28,7 +28,7 @@ static uint64_t median_ms(const struct dates *dates)
 
 void dates_turn(struct dates *dates)
 {
-    uint64_t log_ms = state_log_ms(dates->on->state);
+    uint64_t log_ms = dates->on->state->facts.log_ms;
 
     if (log_ms != dates->log_ms) {
         dates->log_ms = log_ms;

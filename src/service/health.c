@@ -135,7 +135,7 @@ void health_update(struct health *health)
     SEE(health, drained, state_placement(on->state, on->node_id).drained);
     SEE(health, member_change, change != NULL && !change->given_up);
     SEE(health, level, state_level(on->state));
-    SEE(health, level_able, state_levels(on->state).max);
+    SEE(health, level_able, on->state->facts.speaks.max);
     update_held(health);
     SEE(health, burnt[ID_BURN_GENERATION],
         segments->burnt[ID_BURN_GENERATION] + windows->burnt_generation);
@@ -389,7 +389,8 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     ret_status->term = driver_term(on->driver);
     ret_status->commit_index = on->driver->commit;
     ret_status->applied_index = driver_applied(on->driver)->index;
-    state_level_row(on->state, &ret_status->level);
+    ret_status->level = on->state->facts.level;
+    ret_status->level.level = state_level(on->state);
     if (change != NULL) {
         ret_status->change.kind = change->kind == MEMBER_ADD ? "add" : "remove";
         ret_status->change.state = change->given_up ? "given_up" : "under_way";
@@ -455,10 +456,10 @@ static void look_at_addresses(struct change_log *log, const struct replica *repl
     struct net_peer now[LIMIT_NODES];
     size_t count = 0;
 
-    if (state_member_moves(replica->state) == log->moves) {
+    if (replica->state->members.move_changes == log->moves) {
         return;
     }
-    log->moves = state_member_moves(replica->state);
+    log->moves = replica->state->members.move_changes;
     MEMBER_FOREACH (member, &log->conf) {
         const char *address = state_member_address(replica->state, member->id);
         const struct net_peer *before = net_peer_find(log->reached, log->reached_count, member->id);

@@ -599,7 +599,7 @@ static void on_turn(struct service *base, uint32_t woken)
 {
     struct id_service *service = service_of(base);
     const struct replica *replica = service->replica;
-    const struct cuts *cuts = state_cuts(replica->state);
+    const struct cuts *cuts = &replica->state->cuts;
     uint64_t memory_bytes = replica->config.memory_bytes;
     uint32_t key_limit = service->config.strict_keys;
     uint64_t key_share = (uint64_t)key_limit * service->config.key_percent / 100;

@@ -10,10 +10,8 @@
  * state's journal, so that both halves have one digest, and one list of changes for the disk.
  *
  * The happy path: read() decodes a command; state.h checks that it may be carried out and was not
- * before; apply() carries it out and appends its result.
- *
- * Invariants: apply is deterministic: the same commands from the same rows give the same rows and
- * results. Only the rows, the command, the entry and the log's time decide.
+ * before; apply() carries it out and appends its result. Its invariants are in state.h: only the
+ * rows, the command, the entry and the log's time decide.
  *
  * Failure modes: those of read() and load_row(). Thread: one owner (the raft loop).
  */

@@ -284,11 +284,6 @@ const char *state_member_address(const struct state *state, uint64_t node_id)
     return row != NULL ? row->address : NULL;
 }
 
-uint64_t state_member_moves(const struct state *state)
-{
-    return state->members.move_changes;
-}
-
 /* --- reading the state --- */
 
 bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info)
@@ -301,11 +296,6 @@ bool state_node(const struct state *state, uint64_t node_id, struct node_info *r
     return info != NULL;
 }
 
-const struct cuts *state_cuts(const struct state *state)
-{
-    return &state->cuts;
-}
-
 bool state_birth(const struct state *state, struct birth *ret_birth)
 {
     bool is_born = !uid_is_none(&state->facts.birth.uid);
@@ -314,22 +304,6 @@ bool state_birth(const struct state *state, struct birth *ret_birth)
         *ret_birth = state->facts.birth;
     }
     return is_born;
-}
-
-void state_level_row(const struct state *state, struct level_row *ret_row)
-{
-    *ret_row = state->facts.level;
-    ret_row->level = state_level(state);
-}
-
-struct level_range state_levels(const struct state *state)
-{
-    return state->facts.speaks;
-}
-
-uint64_t state_log_ms(const struct state *state)
-{
-    return state->facts.log_ms;
 }
 
 bool state_session_is_over(const struct state *state, const struct session_stamp *stamp)

@@ -35,7 +35,6 @@ void state_free(struct state *state); /* accepts NULL */
 /* Set other levels than level_own, before any row is loaded: for the simulation, and for a state
  * that tries a snapshot. */
 void state_speaks(struct state *state, struct level_range range);
-struct level_range state_levels(const struct state *state);
 
 /* 0: a well-formed command; ERR_BAD_MESSAGE; or ERR_NEWER: a version or a type that this leafd does
  * not know. Changes nothing. Only a well-formed command of the level in force or an earlier one may
@@ -69,17 +68,8 @@ bool state_foresee_more(struct state *state, uint64_t index);
 /* A node's registered info; false if none. */
 bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info);
 
-/* Clients that are cut, also those whose time is over. Borrowed until the next command. */
-const struct cuts *state_cuts(const struct state *state);
-
 /* The birth of the cluster; false while none is applied. */
 bool state_birth(const struct state *state, struct birth *ret_birth);
-
-/* The row of the level in force (state_level()), whose index is 0 if there is none. */
-void state_level_row(const struct state *state, struct level_row *ret_row);
-
-/* The log's time (highest COMMAND_CLOCK), 0 while there is none. */
-uint64_t state_log_ms(const struct state *state);
 
 /* Is a request with this stamp no longer awaited, so that it must have no effect? */
 bool state_session_is_over(const struct state *state, const struct session_stamp *stamp);
@@ -109,8 +99,6 @@ bool state_member_removed(const struct state *state, uint64_t node_id);
 
 /* A moved member's address; NULL: the configuration's. Borrowed until the next apply. */
 const char *state_member_address(const struct state *state, uint64_t node_id);
-/* How often one of these addresses changed, since the start. */
-uint64_t state_member_moves(const struct state *state);
 
 /* The entry at index, a configuration, is applied; before and after: the members. Records the ids
  * that left, and ends a change that this completes. Deterministic, as state_apply() is. */

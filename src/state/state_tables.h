@@ -7,8 +7,8 @@
  * whose row is written through the journal.
  *
  * Failure modes: a command that does not fit the state changes nothing. A row that no apply can
- * have made is ERR_CORRUPT. Thread: one owner. Deterministic: only the state and the entry decide.
- * The levels that this leafd speaks decide only whether it can continue.
+ * have made is ERR_CORRUPT. Thread: one owner. The levels that this leafd speaks decide only
+ * whether it can continue.
  */
 #ifndef LEAFD_STATE_STATE_TABLES_H
 #define LEAFD_STATE_STATE_TABLES_H
@@ -30,16 +30,14 @@
  * good; the latter also writes the level that it names. (A leader elected before that was applied
  * may have proposed another birth, which changes nothing.) COMMAND_LEVEL names the level in force
  * plus 1, which is in force from the next entry on and never falls. No row: LEVEL_FIRST. Every
- * COMMAND_CLOCK above the log's time moves it up.
- *
- * A command that names another level than the next changes nothing. A command or row of a level
- * that this leafd does not speak is ERR_NEWER: the node stops before it.
+ * COMMAND_CLOCK above the log's time moves it up. A command or row of a level that this leafd does
+ * not speak is ERR_NEWER: the node stops before it.
  */
 struct facts {
     struct level_range speaks; /* spoken by this leafd */
     struct birth birth;        /* without a uid: none yet */
-    struct level_row level;    /* level 0: there is no row */
-    uint64_t log_ms;           /* the log's time, 0: none yet */
+    struct level_row level;    /* level 0: there is no row; state_level() is that in force */
+    uint64_t log_ms;           /* the log's time (highest COMMAND_CLOCK), 0: none yet */
 };
 
 /*
@@ -82,8 +80,6 @@ struct cuts {
  * Each answer is a row, in a slot: its value has the incarnation, the number, the lowest number
  * awaited as of then, and the bytes. A new answer takes the slot of the first forgotten one, so
  * that a busy node writes the same few rows again and again, and deletes none.
- *
- * A command that must not be carried out is refused, as in session.h, and nothing changes.
  */
 
 /* No answer is longer: it must fit a row. */
@@ -128,7 +124,8 @@ struct state_digest_mark {
     uint64_t digest;
 };
 
-/* Only the machine and tests use the fields; all others use the functions of state.h. */
+/* Only the functions here and in state.h, and the machine, change the fields. All may read the
+ * facts, the cuts and move_changes, and use the functions of state.h for the rest. */
 struct state {
     struct machine *machine;
     struct journal journal;

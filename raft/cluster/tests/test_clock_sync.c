@@ -52,7 +52,7 @@ static uint64_t right_ms(struct world *w)
 
 static uint64_t log_ms(struct world *w, uint64_t id)
 {
-    return state_log_ms(ring_node(&w->ring, id)->replica.state);
+    return ring_node(&w->ring, id)->replica.state->facts.log_ms;
 }
 
 /* The log's time on all nodes is right, but for a second that it may be old. */

@@ -584,14 +584,23 @@ static bool result_head_read(struct reader *reader, const void *data, size_t len
 void results_encode(enum result_type type, const void *results, size_t count, struct buf *buf)
 {
     const struct results *of = results_of(type);
+    const struct item_format *format = &of->format;
     const char *increment = (const char *)results + of->increment_at;
+    const char *item = results;
     bool stepped = false;
 
-    for (size_t i = 0; i < count && of->increment_at != 0; i++, increment += of->format.size) {
+    for (size_t i = 0; i < count && of->increment_at != 0; i++, increment += format->size) {
         stepped |= *(const uint32_t *)(const void *)increment != 0;
     }
+    format = stepped ? &of->stepped_format : format;
+    ASSERT(count <= format->max);
     message_head_put(buf, stepped ? of->stepped : of->type);
-    message_items_put(buf, stepped ? &of->stepped_format : &of->format, results, count);
+    buf_reserve(buf, sizeof(uint32_t) + count * format->size); /* enough, except for long strings */
+    buf_put_u32(buf, (uint32_t)count);
+    for (size_t i = 0; i < count; i++, item += format->size) {
+        ASSERT(format->is_sound == NULL || format->is_sound(item));
+        fields_put(buf, &format->fields, item);
+    }
 }
 
 int results_decode(enum result_type type, const void *data, size_t len, void *ret_results,

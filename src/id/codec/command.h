@@ -2,14 +2,7 @@
  * command.h - commands for the Raft log, queries to the leader, their results, and the bytes of
  * each.
  *
- * All are versioned (first byte), length-checked, little-endian, with golden bytes in
- * src/id/codec/tests/test_command.c. A command carries everything apply needs (its sender, the
- * proposer's wall time): apply reads no clock, no random, no local configuration.
- *
- * All commands may be repeated when the outcome is unknown, in any order and at any time. After its
- * type each carries a stamp (session.h) by which the state machine recognises commands already
- * carried out. command_put() leaves the stamp empty; the node that first sends the command fills it
- * in.
+ * The rules for all messages and commands are in session.h.
  *
  * The happy path: the proposer writes a command from its struct with command_put(), and the items
  * of a list after it. In the state machine command_read() checks the whole command; after that all
@@ -53,7 +46,6 @@ enum command_type {
     COMMAND_WORKER_RELEASE_OF = 49  /* WORKER_RELEASE of one */
 };
 
-/* Is it one of the three types that put tags? */
 static inline bool command_puts_tags(int type)
 {
     return type == COMMAND_TAGS_PUT || type == COMMAND_TAGS_PUT_BY ||
@@ -86,18 +78,10 @@ enum result_type {
 #define STRICT_RESULTS_HEAD_BYTES 6
 #define STRICT_RESULT_BYTES 21
 
-/* Is it a command that the leader of a term appends for itself, once and in its own term? It has no
- * stamp, and belongs to no session. */
-static inline bool command_is_leaders(int type)
-{
-    return type == COMMAND_WINDOW || type == COMMAND_KEYED;
-}
-
 /* A command with a list of items: the part before the items. */
 struct command_list {
     uint64_t wall_ms;   /* not of RECALLED */
-    uint32_t key_limit; /* of STRICT: keys that the table may hold (by the sender's settings; a
-                           command must carry everything that apply needs) */
+    uint32_t key_limit; /* of STRICT: keys that the table may hold, by the sender's settings */
     uint32_t key_share; /* of STRICT and KEYED: of these, the most for a client whose item names no
                            number */
     uint64_t term;      /* of KEYED: in which the leader took the ids */
@@ -227,9 +211,8 @@ struct delete_command {
  *
  * Why it holds. A reply is sent only after the entry was applied. A request sent afterwards is
  * appended after it, and max_id only rises in between (no id of a strict tag is ever given back).
- * Density needs each request to be applied once, although its node repeats it when the outcome is
- * unknown; sessions ensure that (session.h). Ids of requests that were answered with an error may
- * be skipped, and only those. */
+ * Each request is applied once (session.h). Ids of requests that were answered with an error may be
+ * skipped, and only those. */
 
 /* One request of a batch. */
 struct strict_item {
@@ -287,7 +270,8 @@ static inline uint64_t share_detail(uint32_t held, uint32_t most)
  * WINDOW reserves ids for the leader that appended it: [max_id, max_id + size), as apply finds it,
  * so the entry names no range (R2). Its items are grant_items, of a size of 1 at least; its result
  * that of a grant. KEYED records, under their keys, ids that the leader has taken from its window
- * (R9); its results are strict_results. Both are appended once: never repeated, in no session. */
+ * (R9); its results are strict_results. The leader of a term appends both for itself, once and in
+ * its own term: they have no stamp, and belong to no session. */
 struct keyed_item {
     struct strict_item item; /* with a key */
     uint64_t first;          /* of the ids: item.count of them, by the tag's increment */
@@ -304,9 +288,7 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
  * The unused rest of a segment, given back by the node that owned it and will never use it again;
  * or the rest of a window that its leader has closed. Carried out only if the tag is live and not
  * strict, its generation is that given, and its max_id is `end`: then max_id becomes `first`. Else
- * the range stays burnt. A late copy does no harm, since these ids are never used. The session
- * makes sure that it is carried out once (session.h), so it does no harm after the range was
- * granted again.
+ * the range stays burnt. Result: statuses, for each item 0 or ERR_CONFLICT.
  */
 struct give_back_item {
     const char *name; /* borrowed */
@@ -316,11 +298,8 @@ struct give_back_item {
     uint64_t end; /* > first */
 };
 
-/* Result: statuses, for each item 0 or ERR_CONFLICT. */
-
 /* The node whose stamp it bears holds no segment of the tag that is older than the generation, and
- * takes no more.
- * Result: a status_result, 0. */
+ * takes no more. Result: a status_result, 0. */
 struct recalled_item {
     const char *name; /* borrowed */
     uint16_t name_len;
@@ -398,8 +377,7 @@ void command_put(struct buf *buf, enum command_type type, const void *record);
 void command_item_put(struct buf *buf, enum command_type type, const void *item);
 void command_items_end(struct buf *buf);
 
-/* The command's type (enum command_type); ERR_BAD_MESSAGE: too short; or ERR_NEWER: a version or a
- * type that this leafd does not know. Only the first two bytes are read. */
+/* As command_number(), but ERR_NEWER for all other types than those above. */
 int command_type(const void *data, size_t len) MUST_CHECK;
 /* The level that the cluster needs for a command of this type to be appended, or to have an effect
  * when applied; 0: there is no such type. */
@@ -414,16 +392,13 @@ bool command_next(struct command_list *list, void *ret_item) MUST_CHECK;
  * writes them (fsm_tag_marks()); the node that answers the client adopts them before it answers
  * (allocator_take_marks()).
  *
- * The node that received a change learns its outcome before its own state machine has applied it:
- * that may be a heartbeat late or, while the leader does not reach the node, later still. Ids of
- * the tags that it holds may be of an older generation by then, and no client may get such an id
- * once the change is acknowledged. So the answer carries the generations, and the node burns older
- * ids.
+ * The node that received a change learns its outcome before its own state machine has applied it.
+ * Ids that it holds may be of an older generation, and no client may get such an id once the change
+ * is acknowledged. So the answer carries the generations, and the node burns older ids.
  *
  * As bytes: one u32 for each name of the command, in its order; none for a command that names no
- * tags, or more tags than are changed at once.
- *
- * Marks that do not fit the command are ERR_BAD_MESSAGE, and none is adopted.
+ * tags, or more tags than are changed at once. Marks that do not fit the command are
+ * ERR_BAD_MESSAGE, and none is adopted.
  */
 
 #define TAG_MARK_BYTES 4

@@ -64,9 +64,8 @@ struct tag_row {
     uint8_t mode;             /* enum tag_mode */
     bool deleted;             /* a tombstone: it keeps the high-water mark */
     bool recalling;           /* no longer in trend mode, but a node may still hold a segment: no id
-                                 is handed out until every such node has reported that it holds none
-                                 (fsm_tables.h) */
-    bool paused;              /* no id is handed out (from level 3 on) */
+                                 is handed out until then (fsm_recalls in fsm_tables.h) */
+    bool paused;              /* from level 3 on */
     uint32_t generation; /* grows by 1 when made, deleted, changed in mode, increment or offset,
                                  or when the max_id of a tag that is not strict is set by hand
                                  (R11); a restore raises it by more */

@@ -15,10 +15,9 @@
  *    the holder knows which times it stamped, and a node that is cut off continues to stamp. Others
  *    get such a row once its window is over, and then a window above it. The same holds among
  *    clients: the client that acquired a row owns it while it is held.
- *  - All judgements of time use the log's time (COMMAND_CLOCK, the median of the nodes' clocks) and
- *    the command's own times; apply reads no clock. A command whose time is ahead of the log's by
- *    more than LIMIT_WORKER_AHEAD_MS is refused (ERR_CLOCK_SKEW), so that one wrong clock cannot
- *    poison a worker id for years.
+ *  - All judgements of time use the log's time (COMMAND_CLOCK) and the command's own times. A
+ *    command whose time is ahead of the log's by more than LIMIT_WORKER_AHEAD_MS is refused
+ *    (ERR_CLOCK_SKEW), so that one wrong clock cannot poison a worker id for years.
  *
  * Thread: pure functions, any; rows belong to the state machine.
  */
@@ -77,9 +76,7 @@ static inline bool client_is_named(uint64_t client)
 
 /*
  * Pools: the worker ids reserved for a zone; ids in no pool are for all others. Written as
- * "a=0-31,b=32-63". They are part of one setting of the cluster, as are the epoch and time at which
- * a worker id begins that has no row: a restored cluster does not know which were held since its
- * backup, and a full table forgets rows.
+ * "a=0-31,b=32-63". They are part of one setting of the cluster, struct worker_rules.
  *
  * A pool limits which worker ids an acquire may take, and never affects a held one: its holder
  * keeps and renews it as before, until its window is over.
@@ -108,6 +105,8 @@ const struct worker_pool *worker_pool_of(const struct worker_pools *pools, const
                                          size_t len);
 const struct worker_pool *worker_pool_with(const struct worker_pools *pools, uint32_t id);
 
+/* A restored cluster does not know which worker ids were held since its backup, and a full table
+ * forgets rows: so an id without a row begins above all that it can have had. */
 struct worker_rules {
     uint64_t epoch;    /* of a worker id that has no row */
     uint64_t until_ms; /* its first window begins at or above it */
@@ -131,10 +130,10 @@ struct worker_pools_put {
  *
  * Each id that was ever held has a row, up to LIMIT_WORKER_ROWS. Then an id without a row takes the
  * place of a client's row whose window is over: a released one first, of these the one that ended
- * first. The rules' epoch and time (worker_rules) become at least those of the forgotten row, so
- * that id also begins above all that it ever had. Where no window is over, a client gets
- * ERR_NO_WORKER_ID. A node's row is added all the same: clients cannot keep nodes from their ids,
- * which are those of the cluster's own layout. A restore may add as many.
+ * first. The rules (worker_rules) become at least the forgotten row's epoch and time. Where no
+ * window is over, a client gets ERR_NO_WORKER_ID. A node's row is added all the same: clients
+ * cannot keep nodes from their ids, which are those of the cluster's own layout. A restore may add
+ * as many.
  *
  * A node's name gets its id back, even while it holds it. A node that names another free id than
  * its own gets that one if it holds none; the id that it leaves is released.
@@ -157,12 +156,11 @@ struct worker_pools_put {
  * use only the others. An acquire that names a zone with a pool takes only from that pool, any
  * other only from ids in no pool (ERR_CONFLICT without a row: the given id is not among these).
  *
- * ERR_NO_WORKER_ID (all held, or as many as there may be rows), ERR_CONFLICT (the given one is
- * held by another name, the name holds another one, or the holder is of another kind: the result's
- * row), ERR_CLOCK_SKEW (wall_ms more than LIMIT_WORKER_AHEAD_MS, floor_ms more than
- * LIMIT_WINDOW_MAX_MS or until more than both ahead of the log's time), ERR_INVALID (also for a
- * given one beyond the layout's worker bits), ERR_EMPTY (the log has no time or layout yet: ask
- * again).
+ * ERR_NO_WORKER_ID (all held, or as many as there may be rows), ERR_CONFLICT (the given one is held
+ * by another name, the name holds another one, or the holder is of another kind: the result's row),
+ * ERR_CLOCK_SKEW (also for floor_ms more than LIMIT_WINDOW_MAX_MS, or until more than that and
+ * LIMIT_WORKER_AHEAD_MS ahead of the log's time), ERR_INVALID (also for a given one beyond the
+ * layout's worker bits), ERR_EMPTY (the log has no time or layout yet: ask again).
  */
 struct worker_acquire {
     uint8_t kind;

@@ -11,8 +11,7 @@
  *    max_id up. Only the topmost range can be given back, by its owner.
  *  - Ids of a strict tag are allocated in the order of the log, and only once no node can hold a
  *    segment of the tag.
- *  - The invariants in state.h of both halves: a command is carried out once, apply is
- *    deterministic.
+ *  - Those in state.h of both halves.
  *
  * Thread: one owner (the raft loop). Sources: docs of the project; Leaf's leaf_alloc for
  * max_id/step.
@@ -99,9 +98,6 @@ bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
 
 /* The named layouts, deleted ones too, in no order. Borrowed until the next apply. */
 const struct layout_row *fsm_layouts(const struct fsm *fsm, uint32_t *ret_count);
-
-/* The log's time, as last passed by the state; 0 while there is none. */
-uint64_t fsm_log_ms(const struct fsm *fsm);
 
 /* Rows in the table of tags, tombstones included. */
 size_t fsm_tag_count(const struct fsm *fsm);

@@ -86,12 +86,15 @@ static int fsm_read(struct machine *machine, const void *data, size_t len,
 {
     struct fsm *fsm = fsm_from(machine);
     int err = command_read(data, len, &fsm->command);
+    enum command_type type = fsm->command.type;
 
     if (err == 0) {
         fsm->data = data;
         fsm->len = len;
-        *ret_command = (struct machine_command){command_since((int)fsm->command.type),
-                                                command_is_leaders((int)fsm->command.type)};
+        *ret_command = (struct machine_command){
+            .since = command_since((int)type),
+            .is_leaders = type == COMMAND_WINDOW || type == COMMAND_KEYED,
+        };
     }
     return err;
 }
@@ -238,11 +241,6 @@ int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *
     tag = fsm_row_tag(row);
     tag_rows_encode(&tag, 1, NULL, result);
     return 0;
-}
-
-uint64_t fsm_log_ms(const struct fsm *fsm)
-{
-    return fsm->settings.log_ms;
 }
 
 void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)

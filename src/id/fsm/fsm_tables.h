@@ -6,7 +6,7 @@
  * Failure modes: a refusal is in the result, and changes nothing; items of a list of grants are
  * independent of each other. A row that no apply can have made is ERR_CORRUPT.
  *
- * Thread: one owner (the raft loop). Deterministic: only the state and the command decide.
+ * Thread: one owner (the raft loop).
  */
 #ifndef LEAFD_ID_FSM_FSM_TABLES_H
 #define LEAFD_ID_FSM_FSM_TABLES_H
@@ -279,8 +279,7 @@ int fsm_puts_delete(struct fsm *fsm, const struct delete_command *command) MUST_
  * LIMIT_KEY_LIFE_MS of the log's time. Later commands and the log's clock delete keys, the oldest
  * first.
  *
- * A key may count for a client (command.h). The number that each client has is counted in memory,
- * from the rows, so it is the same on all nodes, and after a snapshot.
+ * A key may count for a client (command.h).
  *
  * Memory: 79 bytes and the key in one piece of malloc (8 bytes more, in steps of 16), and 8 bytes
  * of the buckets: 136 bytes for a key of 36. The tag's name is in its row. The hash is seeded with
@@ -328,7 +327,7 @@ int fsm_keys_order(struct fsm *fsm, uint64_t index, uint64_t log_ms) MUST_CHECK;
 
 /*
  * --- fsm_grants: ids that are taken from a tag: segments granted to nodes (and given back), and
- * strict allocations in batches. Sessions make sure that each is applied once (session.h).
+ * strict allocations in batches.
  *
  * The happy path of a grant: item by item, each takes n ids from max_id on and moves max_id up. Of
  * a batch: a known key gives its ids again; else the ids are count ids from max_id on. A run of
@@ -357,10 +356,7 @@ void fsm_batch_apply(struct fsm *fsm, const struct machine_entry *entry,
  * free, and the part that its holder reports as unused is given back.
  *
  * An expired row that the node leaves becomes released, so that its old epoch is fenced. Released
- * rows keep their names; of several the one changed last counts. A client's ids are counted from
- * the rows, so the count is the same on all nodes and after a snapshot.
- *
- * Failure modes are in the result, and then nothing was changed.
+ * rows keep their names; of several the one changed last counts.
  *
  * A list points to the rows in the order of their ids, and has beside each the fields that a search
  * reads: an acquire among 65,536 takes about 1 ms (docs/snowflake.md).
@@ -417,8 +413,7 @@ int fsm_workers_load(struct fsm *fsm, const struct row_loaded *loaded) MUST_CHEC
  * --- fsm_settings: the snowflake layout that the log fixes, and the log's time for the ids' half.
  *
  * The happy path: the first COMMAND_LAYOUT sets the layout for good, in a row of the table of
- * settings. The state keeps the time, and passes it to the machine. A row of a setting of another
- * name is ERR_NEWER.
+ * settings. A row of a setting of another name is ERR_NEWER.
  */
 
 struct fsm_settings {

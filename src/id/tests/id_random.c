@@ -333,7 +333,7 @@ static void random_dated_batch(struct prng *prng, const struct fsm *fsm, struct 
     const struct command_list batch = {.wall_ms = prng_below(prng, 1000000),
                                        .key_limit = 4 + (uint32_t)prng_below(prng, 30),
                                        .key_share = 1 + (uint32_t)prng_below(prng, 5)};
-    uint64_t now_ms = fsm_log_ms(fsm);
+    uint64_t now_ms = fsm_state(fsm)->facts.log_ms;
     char name[4];
     char key[4];
 

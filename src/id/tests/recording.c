@@ -449,7 +449,7 @@ static void record_step(struct recorder *recorder)
         id_random_layout(prng, &command);
         id_stamp_as(&command, node_id, 3, step, step);
     } else if (prng_below(prng, 6) == 0) {
-        id_random_by_client(prng, fsm_log_ms(recorder->side.apply.fsm), &command);
+        id_random_by_client(prng, fsm_state(recorder->side.apply.fsm)->facts.log_ms, &command);
         id_stamp_as(&command, node_id, 3, step, step);
     } else if (prng_below(prng, 8) > 0) {
         id_random_command(prng, step, &command);

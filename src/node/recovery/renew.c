@@ -550,7 +550,7 @@ static int load_before(const struct saved *saved, struct renewing *renewing, uin
         err = store_error_set(renewing->error, ERR_CORRUPT, "its rows contradict each other");
     }
     if (err == 0) {
-        *ret_log_ms = state_log_ms(state);
+        *ret_log_ms = state->facts.log_ms;
         renewing->ruled = state_level(state) < command_since(COMMAND_WORKER_ACQUIRE_OF);
         renewing->worker_count = fsm_layout(fsm_of(state), &layout) ? 1u << layout.worker_bits : 0;
     }

@@ -133,7 +133,7 @@ static bool member_is_sound(uint64_t node_id, const char *address, bool has_addr
                         : address[0] == '\0');
 }
 
-bool member_change_is_sound(const void *data)
+static bool member_change_is_sound(const void *data)
 {
     const struct member_change *change = data;
 
@@ -184,7 +184,7 @@ static const struct field CUT_FIELDS[] = {
     FIELD_TEXT(struct client_cut, by),
 };
 
-bool client_cut_is_sound(const void *data)
+static bool client_cut_is_sound(const void *data)
 {
     const struct client_cut *cut = data;
 

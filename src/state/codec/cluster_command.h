@@ -22,11 +22,8 @@
 #include "src/state/codec/session.h"
 
 /*
- * --- birth: the birth of a cluster, fixed for good by its first command. No two clusters have the
- * same birth, whatever their names, members and secrets are.
- *
- * The happy path: the first leader draws a uid, its command is committed, and from then on each
- * node names its cluster to every other node.
+ * --- birth: the birth of a cluster, fixed for good by its first command, with a uid that the first
+ * leader draws. No two clusters have the same birth, whatever their names, members and secrets are.
  */
 
 /* A random UUID (version 4, RFC 9562), its two halves as numbers; zeros: none. */
@@ -37,7 +34,7 @@ struct uid {
 
 #define UID_TEXT_BYTES 37 /* with its NUL */
 
-/* Of 128 random bits, six of which are overwritten. */
+/* Of 128 random bits. */
 struct uid uid_make(uint64_t high, uint64_t low);
 
 static inline bool uid_is_none(const struct uid *uid)
@@ -80,29 +77,20 @@ enum birth_wait {
 /* "not met yet". Static memory. */
 const char *birth_wait_text(enum birth_wait wait);
 
-/* Its bytes, in COMMAND_BIRTH and in a row. */
+/* Its bytes, in COMMAND_BIRTH and in a row. _is_sound: does it have a uid and a digest? */
 extern const struct field birth_fields[4];
-
-/* Does it have a uid and a digest? birth: a struct birth. */
 bool birth_is_sound(const void *birth);
 
 /*
  * --- member: changes of the cluster's membership as the state machine knows them, and an
- * operator's requests: commands, requests, answers, and the bytes of each.
+ * operator's requests.
  *
  * The configuration itself (voters and standbys) belongs to the consensus core, and has entries of
- * its own. The state machine keeps the facts that must outlive a leader: the change under way, and
- * the node ids that were removed and never come back.
- *
- * The happy path: the leader appends COMMAND_MEMBER_BEGIN. Each leader from then on appends the
- * configurations that lead to the change's goal. The configuration that completes the change also
- * ends it in the state (state_configured() in state.h).
- *
- * A change that cannot be completed is ended by COMMAND_MEMBER_END and stays visible
- * as given up until the next one begins.
+ * its own. The leader appends COMMAND_MEMBER_BEGIN, and each leader from then on the configurations
+ * that lead to the change's goal. The one that completes the change also ends it in the state
+ * (state_configured() in state.h). A change that cannot be completed is ended by COMMAND_MEMBER_END
+ * and stays visible as given up until the next one begins.
  */
-
-/* --- the change that is under way --- */
 
 enum member_change_kind { MEMBER_ADD = 1, MEMBER_REMOVE = 2 };
 
@@ -121,14 +109,8 @@ struct member_change {
  * ERR_NOT_FOUND if that change is not under way (any more); given_up false: there was nothing
  * (left) to do. */
 
-/* Does it have a known kind, a node's id, and for an added node its address? change: a struct
- * member_change. */
-bool member_change_is_sound(const void *change);
-
 /* The format of its row. */
 extern const struct row_format member_change_format;
-
-/* --- a member that moves --- */
 
 /* The member's address from now on, in place of the configuration's. The result is a status_result:
  * 0, or ERR_REMOVED. */
@@ -137,10 +119,8 @@ struct member_move {
     char address[LIMIT_ADDRESS_BYTES + 1];
 };
 
-/* move: a struct member_move. */
+/* Its check, and the format of its row; the key holds the id. */
 bool member_move_is_sound(const void *move);
-
-/* The format of its row; the key holds the id. */
 extern const struct row_format member_move_format;
 
 /* --- a node's place, and its share of the work --- */
@@ -164,10 +144,8 @@ struct placement {
 /* Letters, digits, '.', '-' and '_', 1..LIMIT_ZONE_BYTES of them. */
 bool zone_check(const char *zone, size_t len);
 
-/* May its fields be in a row? placement: a struct placement. */
+/* May its fields be in a row? And the format of that; the key holds the id. */
 bool placement_is_sound(const void *placement);
-
-/* The format of its row; the key holds the id. */
 extern const struct row_format placement_format;
 
 /* --- clients that are cut --- */
@@ -176,7 +154,8 @@ extern const struct row_format placement_format;
 
 /* No node hands out ids to this client before that time of the cluster's clock. */
 struct client_cut {
-    char who[LIMIT_CUT_WHO_BYTES + 1]; /* as proxy_network() writes an address; or a token's name */
+    char who[LIMIT_CUT_WHO_BYTES + 1]; /* as proxy_network() writes an address; or a token's name;
+                                          not empty. No text has control characters */
     uint64_t until_ms;                 /* Unix; 0, in a command: the cut ends now */
     char reason[LIMIT_TAG_REASON_BYTES + 1]; /* for the client; "": none */
     char by[LIMIT_TOKEN_NAME_BYTES + 1];     /* the token that requested it */
@@ -187,13 +166,10 @@ struct client_cuts {
     struct client_cut items[LIMIT_CUTS]; /* in no order */
 };
 
-/* Are its texts free of control characters, and its name not empty? cut: a struct client_cut. */
-bool client_cut_is_sound(const void *cut);
-
 /* The format of its row; the key holds the name. */
 extern const struct row_format client_cut_format;
 
-/* A member of a configuration. */
+/* Of a configuration. */
 struct member {
     uint64_t node_id;
     bool voter;
@@ -289,15 +265,7 @@ bool member_address_check(const char *address, size_t len, const char **ret_why)
  * --- cluster_command: the cluster's own commands, about its nodes, members, level, clock and
  * birth, whatever else it replicates. The machine's commands (machine.h) have other types.
  *
- * All are versioned (first byte), length-checked, little-endian, with golden bytes in
- * src/id/codec/tests/test_command.c. A command carries everything apply needs (its sender, the
- * proposer's wall time): apply reads no clock, no random, no local configuration.
- *
- * The happy path: the proposer writes a command from its struct with cluster_command_put(), which
- * leaves the stamp (session.h) empty; cluster_command_read() gives the struct back.
- *
- * Reading gives ERR_BAD_MESSAGE also for the machine's commands. Only the form is checked here; the
- * state judges the values.
+ * Only the form is checked here; the state judges the values.
  */
 
 /* After each type, the struct that its bytes are written from and read into. The other numbers are
@@ -367,7 +335,7 @@ void cluster_command_put(struct buf *buf, enum cluster_command_type type, const 
  * when applied; 0: there is no such type. */
 uint16_t cluster_command_since(int type);
 
-/* 0 with a well-formed command, or ERR_BAD_MESSAGE. */
+/* 0 with a well-formed command, or ERR_BAD_MESSAGE, also for the machine's. */
 int cluster_command_read(const void *data, size_t len,
                          struct cluster_command *ret_command) MUST_CHECK;
 

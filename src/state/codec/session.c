@@ -66,24 +66,15 @@ bool message_fields_read(const void *data, size_t len, unsigned type, const stru
            reader_done(&reader);
 }
 
-void message_items_put(struct buf *buf, const struct item_format *format, const void *items,
-                       size_t count)
+int message_items_read(struct reader *reader, const struct item_format *format, void *ret_items,
+                       size_t max, size_t *ret_count)
 {
-    const char *item = items;
+    uint32_t count = reader_u32(reader);
+    char *item = ret_items;
 
-    ASSERT(count <= format->max);
-    buf_reserve(buf, sizeof(uint32_t) + count * format->size); /* enough, except for long strings */
-    buf_put_u32(buf, (uint32_t)count);
-    for (size_t i = 0; i < count; i++, item += format->size) {
-        ASSERT(format->is_sound == NULL || format->is_sound(item));
-        fields_put(buf, &format->fields, item);
+    if (count > max) {
+        return ERR_BAD_MESSAGE;
     }
-}
-
-/* Items after their number. */
-static int items_take(struct reader *reader, const struct item_format *format, char *item,
-                      uint32_t count)
-{
     for (uint32_t i = 0; i < count; i++, item += format->size) {
         memset(item, 0, format->size);
         if (!fields_read(reader, &format->fields, item) ||
@@ -91,15 +82,7 @@ static int items_take(struct reader *reader, const struct item_format *format, c
             return ERR_BAD_MESSAGE;
         }
     }
-    return reader_done(reader) ? 0 : ERR_BAD_MESSAGE;
-}
-
-int message_items_read(struct reader *reader, const struct item_format *format, void *ret_items,
-                       size_t max, size_t *ret_count)
-{
-    uint32_t count = reader_u32(reader);
-
-    if (count > max || items_take(reader, format, ret_items, count) != 0) {
+    if (!reader_done(reader)) {
         return ERR_BAD_MESSAGE;
     }
     *ret_count = count;
@@ -109,18 +92,18 @@ int message_items_read(struct reader *reader, const struct item_format *format, 
 void *message_items_read_all(struct reader *reader, const struct item_format *format,
                              size_t *ret_count)
 {
-    uint32_t count = reader_u32(reader);
+    struct reader head = *reader;
+    uint32_t count = reader_u32(&head);
     void *items;
 
     if (count > format->max) {
         return NULL;
     }
     items = MUST_HAVE(malloc((count > 0 ? count : 1) * format->size));
-    if (items_take(reader, format, items, count) != 0) {
+    if (message_items_read(reader, format, items, count, ret_count) != 0) {
         free(items);
         return NULL;
     }
-    *ret_count = count;
     return items;
 }
 

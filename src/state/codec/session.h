@@ -15,12 +15,15 @@
 #include "src/base/limits.h"
 
 /*
- * --- command_bytes: the parts common to all messages: versions, types, the stamp's place, and the
- * beginning of a message.
+ * --- command_bytes: the parts common to all messages.
  *
  * Every message begins with a byte of version and a byte of type; queries and results have ranges
  * of their own, so that one can never be taken for another. A command has a stamp after that
- * (session_stamp), zeros until it is stamped.
+ * (session_stamp): zeros until the node that first sends it fills it in. All are length-checked and
+ * little-endian, with golden bytes in src/id/codec/tests/test_command.c.
+ *
+ * A command carries everything apply needs (its sender, the proposer's wall time): apply reads no
+ * clock, no random, no local configuration.
  */
 
 #define COMMAND_VERSION 3
@@ -73,11 +76,9 @@ void message_fields_put(struct buf *buf, unsigned type, const struct fields *fie
 bool message_fields_read(const void *data, size_t len, unsigned type, const struct fields *fields,
                          void *record) MUST_CHECK;
 
-/* Items at the end of a message: their count, then one after the other. _put: from an array of
- * structs. _read: up to max items into such an array, with 0 in all bytes that are no field; 0, or
- * ERR_BAD_MESSAGE. _read_all: into a malloc'ed array, the caller's; NULL: malformed bytes. */
-void message_items_put(struct buf *buf, const struct item_format *format, const void *items,
-                       size_t count);
+/* Items at the end of a message: their count, then one after the other. _read: up to max items into
+ * an array of structs, with 0 in all bytes that are no field; 0, or ERR_BAD_MESSAGE.
+ * _read_all: into a malloc'ed array, the caller's; NULL: malformed bytes. */
 int message_items_read(struct reader *reader, const struct item_format *format, void *ret_items,
                        size_t max, size_t *ret_count) MUST_CHECK;
 void *message_items_read_all(struct reader *reader, const struct item_format *format,
@@ -92,10 +93,8 @@ int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST
  * once. The clients are the nodes.
  *
  * A node repeats a command whose outcome it does not know: the answer was late, the leader died. So
- * a command may be in the log several times, the last time long after the others. Every command
- * names its node, the incarnation (which start of that node), the command's number in it, and the
- * lowest number that the node still waits for. The state machine looks these up first
- * (src/state/sessions.c):
+ * a command may be in the log several times, the last time long after the others. The state machine
+ * looks its stamp up first (src/state/sessions.c):
  *  - a number with a stored answer: the same answer again, and nothing is done;
  *  - a number below the highest "lowest" ever reported: ERR_STALE, and nothing is done. Its node
  *    has the answer, or has given it up;
@@ -114,12 +113,11 @@ int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST
  *
  * The node's side, below, gives out the numbers. The happy path: session_take() when a command is
  * first sent, session_stamp() whenever it is sent, session_end() when its request is over.
- * session_is_due() returns when the cluster must learn of numbers that are over, by a command that
- * does nothing else.
+ * session_due_ms() is when the cluster must learn of numbers that are over, by a command that does
+ * nothing else.
  */
 
-/* The sender of a command. Follows the type of every command (command.h), little-endian; zeros: no
- * node, only in the first entry of a term. */
+/* The sender of a command. Zeros: no node, only in a leader's entries for itself. */
 struct session_stamp {
     uint64_t node_id;     /* 1..LIMIT_NODE_ID */
     uint64_t incarnation; /* of that node, >= 1: a later one is greater */
@@ -178,7 +176,7 @@ struct session_stamp session_stamp(const struct session *session, uint64_t seq);
 
 /* The request of an awaited number is over. applied_lowest: its stamp's lowest, if it was answered,
  * since the cluster has then applied that; 0: it was given up, and that is unknown. answer_bytes:
- * of its answer. tidying: it was a command that session_is_due() asked for. */
+ * of its answer. tidying: it was a command that session_due_ms() asked for. */
 void session_end(struct session *session, uint64_t seq, uint64_t applied_lowest,
                  size_t answer_bytes, bool tidying, uint64_t now_ms);
 

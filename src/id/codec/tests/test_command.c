@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/tests/unit/test.h"
+#include "src/base/container.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/tests/golden.h"
 #include "src/id/tests/id_stamp.h"
@@ -685,6 +686,118 @@ static void test_put_result_round_trip(void **state)
     buf_free(&buf);
 }
 
+static void encode_strict_results(struct buf *buf)
+{
+    results_encode(RESULT_STRICT, &(struct strict_result){.generation = 3, .first = 7}, 1, buf);
+}
+
+static void encode_statuses(struct buf *buf)
+{
+    results_encode(RESULT_STATUSES, &(int32_t){ERR_CONFLICT}, 1, buf);
+}
+
+static int decode_statuses(const void *data, size_t len)
+{
+    int32_t status;
+    size_t count;
+
+    return results_decode(RESULT_STATUSES, data, len, &status, 1, &count);
+}
+
+static void encode_refusal(struct buf *buf)
+{
+    session_refusal_encode(&(struct session_refusal){ERR_STALE, 5}, buf);
+}
+
+static int decode_refusal(const void *data, size_t len)
+{
+    struct session_refusal refusal;
+
+    return session_refusal_decode(data, len, &refusal) ? 0 : ERR_BAD_MESSAGE;
+}
+
+static void encode_member_answer(struct buf *buf)
+{
+    member_answer_encode(&(struct member_answer){MEMBER_UNKNOWN, "no"}, buf);
+}
+
+static int decode_member_answer(const void *data, size_t len)
+{
+    struct member_answer answer;
+
+    return member_answer_decode(data, len, &answer);
+}
+
+static void encode_worker_result(struct buf *buf)
+{
+    worker_result_encode(&(struct worker_result){.status = ERR_NOT_FOUND}, buf);
+}
+
+static int decode_worker_result(const void *data, size_t len)
+{
+    struct worker_result result;
+
+    return worker_result_decode(data, len, &result);
+}
+
+static void encode_worker_rows(struct buf *buf)
+{
+    worker_rows_encode(NULL, 0, WALL_MS, buf);
+}
+
+static int decode_worker_rows(const void *data, size_t len)
+{
+    struct worker_rows rows;
+    int err = worker_rows_decode(data, len, &rows);
+
+    if (err == 0) {
+        worker_rows_release(&rows);
+    }
+    return err;
+}
+
+/* The bytes of each result are read under its type, and under no other. */
+static void test_results_by_type(void **state)
+{
+    static const struct {
+        void (*encode)(struct buf *buf);
+        int (*decode)(const void *data, size_t len);
+        unsigned type;
+        unsigned also; /* has no row, so the other form is the same; 0: none */
+    } results[] = {
+        {encode_grant_results, decode_grant_results, RESULT_GRANTS, 0},
+        {encode_stepped_grants, decode_grant_results, RESULT_GRANTS_STEPPED, 0},
+        {encode_strict_results, decode_strict_results, RESULT_STRICT, 0},
+        {encode_stepped_strict, decode_strict_results, RESULT_STRICT_STEPPED, 0},
+        {encode_statuses, decode_statuses, RESULT_STATUSES, 0},
+        {encode_put_result, decode_put_result, RESULT_PUT, 0},
+        {encode_put_failure, decode_put_result, RESULT_PUT, RESULT_PUT_STEPPED},
+        {encode_stepped_put_result, decode_put_result, RESULT_PUT_STEPPED, 0},
+        {encode_rows, decode_rows, RESULT_ROWS, 0},
+        {encode_stepped_rows, decode_rows, RESULT_ROWS_STEPPED, 0},
+        {encode_status, decode_status, RESULT_STATUS, 0},
+        {encode_refusal, decode_refusal, RESULT_REFUSED, 0},
+        {encode_member_answer, decode_member_answer, RESULT_MEMBER, 0},
+        {encode_worker_result, decode_worker_result, 0x85, 0},
+        {encode_worker_rows, decode_worker_rows, 0x86, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(results); i++) {
+        struct buf buf = BUF_INIT;
+
+        results[i].encode(&buf);
+        assert_int_equal(buf.data[1], results[i].type);
+        for (unsigned type = 0; type <= UINT8_MAX; type++) {
+            bool is_own = type == results[i].type || (type != 0 && type == results[i].also);
+
+            buf.data[1] = (uint8_t)type;
+            assert_int_equal(results[i].decode(buf.data, buf.len), is_own ? 0 : ERR_BAD_MESSAGE);
+        }
+        buf_free(&buf);
+    }
+}
+
 static void test_rows_round_trip(void **state)
 {
     struct tag_rows back;
@@ -724,6 +837,7 @@ int main(void)
         cmocka_unit_test(test_grant_results_bounds),
         cmocka_unit_test(test_put_result_round_trip),
         cmocka_unit_test(test_rows_round_trip),
+        cmocka_unit_test(test_results_by_type),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

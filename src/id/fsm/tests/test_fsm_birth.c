@@ -86,7 +86,7 @@ static void test_it_brings_the_level_that_it_names(void **state)
     assert_true(state_birth(fsm_state(fsm), &found));
     assert_memory_equal(&found, &BIRTH, sizeof found);
     assert_int_equal(state_level(fsm_state(fsm)), 3);
-    state_level_row(fsm_state(fsm), &level);
+    level = fsm_state(fsm)->facts.level;
     assert_true(level.index == 7 && level.wall_ms == BIRTH.wall_ms);
     cluster_command_put(&command, COMMAND_BIRTH_AT, &born);
     assert_int_equal(apply(fsm, &command, &changed), ERR_EXISTS);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "src/tests/unit/test.h"
-#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/fsm/tests/keys_scene.h"
 
 #define NEW_YEAR_MS 1704067200000ULL /* 2024-01-01T00:00:00Z; NOW_MS is in November 2023 */
@@ -50,7 +50,7 @@ static struct strict_result take(struct id_apply *a, const char *name, uint32_t 
 
 static void reach(struct id_apply *a, uint64_t log_ms)
 {
-    while (fsm_log_ms(a->fsm) < log_ms) { /* a step ahead is cut to a day */
+    while (a->fsm->settings.log_ms < log_ms) { /* a step ahead is cut to a day */
         assert_int_equal(id_apply_clock(a, log_ms), 0);
     }
 }

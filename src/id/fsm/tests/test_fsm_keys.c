@@ -270,7 +270,7 @@ struct model_key {
 
 static bool model_in_force(const struct id_apply *a, const struct model_key *key)
 {
-    return key->at_ms != 0 && key->at_ms + LIMIT_KEY_LIFE_MS > fsm_log_ms(a->fsm);
+    return key->at_ms != 0 && key->at_ms + LIMIT_KEY_LIFE_MS > a->fsm->settings.log_ms;
 }
 
 static void model_take(struct id_apply *a, struct model_key *key, unsigned number, uint32_t count,
@@ -283,7 +283,7 @@ static void model_take(struct id_apply *a, struct model_key *key, unsigned numbe
     result = id_apply_take_by(a, "a", text, count);
     if (!model_in_force(a, key)) {
         gives(result, *next);
-        *key = (struct model_key){*next, fsm_log_ms(a->fsm), count};
+        *key = (struct model_key){*next, a->fsm->settings.log_ms, count};
         *next += count;
     } else if (key->count == count) {
         replays(result, key->first);
@@ -313,7 +313,7 @@ static void test_random_keys_against_a_model(void **state)
     prng_seed(&prng, 4);
     for (unsigned i = 0; i < 20000; i++) {
         unsigned number = (unsigned)prng_below(&prng, MODEL_KEYS);
-        uint64_t ms = fsm_log_ms(a->fsm) + prng_below(&prng, 3) * MODEL_LIFE_PART;
+        uint64_t ms = a->fsm->settings.log_ms + prng_below(&prng, 3) * MODEL_LIFE_PART;
 
         switch (prng_below(&prng, 16)) {
         case 0:

@@ -49,7 +49,7 @@ static void test_it_rises_one_by_one_and_never_falls(void **state)
     assert_int_equal(raise_to(apply, 2), 0);
     assert_int_equal(apply->changed, 0);
     assert_int_equal(raise_to(apply, 1), ERR_CONFLICT);
-    state_level_row(fsm_state(apply->fsm), &row);
+    row = fsm_state(apply->fsm)->facts.level;
     assert_int_equal(row.level, 2);
     assert_int_equal(row.index, 4);
     assert_int_equal(row.wall_ms, 1234);

@@ -172,14 +172,14 @@ static void report(struct id_apply *a, uint64_t node_id, uint64_t store_id, cons
 static void test_a_member_moves(void **state)
 {
     struct id_apply *a = *state;
-    uint64_t moves = state_member_moves(fsm_state(a->fsm));
+    uint64_t moves = fsm_state(a->fsm)->members.move_changes;
 
     report(a, 3, 9, "h:3"); /* its first word: where it was added */
     assert_null(state_member_address(fsm_state(a->fsm), 3));
-    assert_int_equal(state_member_moves(fsm_state(a->fsm)), moves);
+    assert_int_equal(fsm_state(a->fsm)->members.move_changes, moves);
     report(a, 3, 9, "h:33");
     assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:33");
-    assert_true(state_member_moves(fsm_state(a->fsm)) > moves);
+    assert_true(fsm_state(a->fsm)->members.move_changes > moves);
     assert_int_equal(move(a, 3, "h:34"), 0); /* an operator knows better, */
     assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:34");
     report(a, 3, 9, "h:33"); /* until the node starts elsewhere again */
@@ -190,10 +190,10 @@ static void test_a_member_moves(void **state)
     assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:34");
     report(a, 3, 8, "h:36");
     assert_string_equal(state_member_address(fsm_state(a->fsm), 3), "h:36");
-    moves = state_member_moves(fsm_state(a->fsm));
+    moves = fsm_state(a->fsm)->members.move_changes;
     assert_int_equal(move(a, 3, "h:36"), 0);
     assert_int_equal(a->changed, 0);
-    assert_int_equal(state_member_moves(fsm_state(a->fsm)), moves);
+    assert_int_equal(fsm_state(a->fsm)->members.move_changes, moves);
     assert_null(state_member_address(fsm_state(a->fsm), 2));
 
     configured(a, IDS, 4, (uint64_t[]){1, 2, 4}, 3, 0); /* it goes, and its row with it */
@@ -293,7 +293,7 @@ static int32_t cut(struct id_apply *a, const char *who, uint64_t until_ms)
 static void test_cuts(void **state)
 {
     struct id_apply *a = *state;
-    const struct cuts *cuts = state_cuts(fsm_state(a->fsm));
+    const struct cuts *cuts = &fsm_state(a->fsm)->cuts;
     uint64_t changes = cuts->changes;
     char who[LIMIT_CUT_WHO_BYTES + 1];
 
@@ -372,8 +372,8 @@ static void test_rows(void **state)
     change = state_member_change(fsm_state(fsm));
     assert_non_null(change);
     assert_string_equal(change->address, "[::1]:7");
-    assert_int_equal(state_cuts(fsm_state(fsm))->now.count, 1);
-    assert_string_equal(state_cuts(fsm_state(fsm))->now.items[0].who, "shop");
+    assert_int_equal(fsm_state(fsm)->cuts.now.count, 1);
+    assert_string_equal(fsm_state(fsm)->cuts.now.items[0].who, "shop");
     state_free(fsm_state(fsm));
 }
 

@@ -5,6 +5,7 @@
  * Thread: one.
  */
 #include "src/tests/unit/test.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 #include "src/tests/unit/hex.h"
 
@@ -72,19 +73,19 @@ static void test_clock_is_the_highest(void **state)
 {
     struct id_apply *a = *state;
 
-    assert_true(fsm_log_ms(a->fsm) == 0);
+    assert_true(a->fsm->settings.log_ms == 0);
     assert_int_equal(id_apply_clock(a, 0), 0);
     assert_int_equal(a->changed, 0);
     assert_int_equal(id_apply_clock(a, T), 0);
     assert_int_equal(a->changed, 1);
-    assert_true(fsm_log_ms(a->fsm) == T);
+    assert_true(a->fsm->settings.log_ms == T);
     assert_int_equal(id_apply_clock(a, T - 1), 0);
     assert_int_equal(id_apply_clock(a, T), 0);
     assert_int_equal(a->changed, 0);
-    assert_true(fsm_log_ms(a->fsm) == T);
+    assert_true(a->fsm->settings.log_ms == T);
     assert_int_equal(id_apply_clock(a, T + 1), 0);
     assert_int_equal(a->changed, 1);
-    assert_true(fsm_log_ms(a->fsm) == T + 1);
+    assert_true(a->fsm->settings.log_ms == T + 1);
 }
 
 /* Shows P6-clock, lesson-one-clock. */
@@ -94,13 +95,13 @@ static void test_clock_step_is_cut_to_a_day(void **state)
 
     (void)id_apply_clock(a, T); /* the first is not cut: there is nothing to hold it against */
     (void)id_apply_clock(a, T + DAY);
-    assert_true(fsm_log_ms(a->fsm) == T + DAY);
+    assert_true(a->fsm->settings.log_ms == T + DAY);
     (void)id_apply_clock(a, T + 2 * DAY + 1);
-    assert_true(fsm_log_ms(a->fsm) == T + 2 * DAY);
+    assert_true(a->fsm->settings.log_ms == T + 2 * DAY);
     (void)id_apply_clock(a, T + 50 * 365 * DAY);
-    assert_true(fsm_log_ms(a->fsm) == T + 3 * DAY);
+    assert_true(a->fsm->settings.log_ms == T + 3 * DAY);
     (void)id_apply_clock(a, UINT64_MAX);
-    assert_true(fsm_log_ms(a->fsm) == T + 4 * DAY);
+    assert_true(a->fsm->settings.log_ms == T + 4 * DAY);
 }
 
 static void test_clock_ends_at_what_can_be_shown(void **state)
@@ -110,7 +111,7 @@ static void test_clock_ends_at_what_can_be_shown(void **state)
 
     (void)id_apply_layout(a, &LEAF);
     (void)id_apply_clock(a, UINT64_MAX);
-    assert_true(fsm_log_ms(a->fsm) == TIME_END);
+    assert_true(a->fsm->settings.log_ms == TIME_END);
     (void)id_apply_clock(a, UINT64_MAX);
     assert_int_equal(a->changed, 0);
     /* The longest window that can be had then is a row like any other. */
@@ -146,11 +147,11 @@ static void test_setting_rows_are_golden(void **state)
     row_is(a, 2, "73 6c61796f7574", "01 c1038d142c010000 29 0a 0c"); /* slayout */
     id_apply_load(a, loaded);
     assert_true(state_digest(fsm_state(loaded)) == state_digest(fsm_state(a->fsm)));
-    assert_true(fsm_log_ms(loaded) == T);
+    assert_true(loaded->settings.log_ms == T);
     assert_true(fsm_layout(loaded, &layout));
     assert_int_equal(layout.worker_bits, 10);
     state_load_begin(fsm_state(loaded)); /* begin forgets both */
-    assert_true(fsm_log_ms(loaded) == 0);
+    assert_true(loaded->settings.log_ms == 0);
     assert_false(fsm_layout(loaded, &layout));
     assert_int_equal(state_load_end(fsm_state(loaded), 1), 0);
     assert_true(state_digest(fsm_state(loaded)) == 0);
@@ -172,7 +173,7 @@ static void test_the_value_of_a_time_is_that_of_its_row(void **state)
     state_load_begin(fsm_state(a->fsm));
     assert_int_equal(state_load_row(fsm_state(a->fsm), "stime", 5, value.data, value.len), 0);
     assert_int_equal(state_load_end(fsm_state(a->fsm), 1), 0);
-    assert_true(fsm_log_ms(a->fsm) == TIME_END);
+    assert_true(a->fsm->settings.log_ms == TIME_END);
     buf_free(&value);
 }
 
@@ -218,7 +219,7 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "73 6c61796f7574", layout), 0);
     assert_int_equal(id_load_hex(fsm, "73 6c61796f7574", layout), ERR_EXISTS);
     assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
-    assert_true(fsm_log_ms(fsm) == T);
+    assert_true(fsm->settings.log_ms == T);
 }
 
 /* --- listener --- */

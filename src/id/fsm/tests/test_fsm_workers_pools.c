@@ -9,6 +9,7 @@
 
 #include "src/tests/unit/test.h"
 #include "src/base/prng.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 
 #define T 1700000000000ULL
@@ -32,7 +33,7 @@ static struct worker_result take(struct id_apply *a, const char *name, uint8_t b
     return id_apply_acquire(a, (struct worker_acquire){.kind = WORKER_CLIENT,
                                                        .worker_id = id,
                                                        .window_ms = WINDOW,
-                                                       .wall_ms = fsm_log_ms(a->fsm),
+                                                       .wall_ms = a->fsm->settings.log_ms,
                                                        .name = name,
                                                        .bits = bits,
                                                        .zone = zone});

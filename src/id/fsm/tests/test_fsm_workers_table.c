@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/tests/unit/test.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 #include "src/tests/unit/hex.h"
 
@@ -208,7 +209,7 @@ static const char *query(struct id_apply *a, uint32_t first, uint16_t limit)
     query_workers_encode(&asked, first, limit);
     assert_int_equal(fsm_query(a->fsm, asked.data, asked.len, &answer), 0);
     assert_int_equal(worker_rows_decode(answer.data, answer.len, &rows), 0);
-    assert_true(rows.log_ms == fsm_log_ms(a->fsm));
+    assert_true(rows.log_ms == a->fsm->settings.log_ms);
     ids[0] = '\0';
     for (size_t i = 0; i < rows.count; i++) {
         assert_true(id_apply_same_worker(&rows.rows[i], fsm_worker(a->fsm, rows.rows[i].id)));

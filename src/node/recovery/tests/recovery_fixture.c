@@ -44,7 +44,7 @@ void fixture_born(struct fixture *fixture, const struct birth *birth)
 
 void fixture_raise(struct fixture *fixture)
 {
-    for (uint16_t to = LEVEL_FIRST + 1; to <= state_levels(fixture->state).max; to++) {
+    for (uint16_t to = LEVEL_FIRST + 1; to <= fixture->state->facts.speaks.max; to++) {
         struct buf command = BUF_INIT;
 
         cluster_command_put(&command, COMMAND_LEVEL,
