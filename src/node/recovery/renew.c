@@ -87,26 +87,6 @@ bool renew_raise(const struct raise *raise, const struct saved_row *row, const s
     return known || raise->by_ids;
 }
 
-/* "order continues from 2001 (was 1001, " */
-static void put_tag_begin(struct renewing *renewing, const struct tag_row *tag, uint64_t was)
-{
-
-    buf_printf(&renewing->to->tags, "  %s continues from %" PRIu64 " (was %" PRIu64 ", ",
-               SHOWN(tag), tag->max_id, was);
-}
-
-static void put_tag_end(struct renewing *renewing, const struct saved_row *row,
-                        const struct tag_row *tag)
-{
-    struct buf *text = &renewing->to->tags;
-
-    if (renewing->options->raise.by_time && row->span_ms >= SPAN_MIN_MS) {
-        buf_printf(text, "; grew by %" PRIu64 " in %" PRIu64 " min", row->grew,
-                   row->span_ms / 60000);
-    }
-    buf_printf(text, ")%s\n", tag->deleted ? ", deleted" : "");
-}
-
 /* The raise in numbers, at most. 0, or the reason why it is not known. */
 static int raise_of(struct renewing *renewing, const struct saved_row *row,
                     const struct tag_row *tag, uint64_t *ret_numbers)
@@ -120,7 +100,9 @@ static int raise_of(struct renewing *renewing, const struct saved_row *row,
                            tag->name_len, tag->name);
 }
 
-static int raise_plain(struct renewing *renewing, const struct saved_row *row, struct tag_row *tag)
+/* This and the following raise a tag's max_id, and append to `how` what they did. */
+static int raise_plain(struct renewing *renewing, const struct saved_row *row, struct tag_row *tag,
+                       struct buf *how)
 {
     uint64_t was = tag->max_id;
     uint64_t by;
@@ -130,14 +112,11 @@ static int raise_plain(struct renewing *renewing, const struct saved_row *row, s
         return err;
     }
     tag->max_id = by < tag_bound(tag) - was ? was + by : tag_bound(tag);
-    put_tag_begin(renewing, tag, was);
-    buf_printf(&renewing->to->tags, "raised by %" PRIu64, tag->max_id - was);
+    buf_printf(how, "raised by %" PRIu64, tag->max_id - was);
     if (tag->max_id - was < by) {
         renewing->to->clamped++;
-        buf_printf(&renewing->to->tags, "; NOT by %" PRIu64 ": it ends there, and is exhausted",
-                   by);
+        buf_printf(how, "; NOT by %" PRIu64 ": it ends there, and is exhausted", by);
     }
-    put_tag_end(renewing, row, tag);
     return 0;
 }
 
@@ -230,7 +209,7 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
 /* A dated number is a period and a counter. All periods up to today's may have begun since: the tag
  * continues in today's period, with a raised counter. */
 static int raise_dated(struct renewing *renewing, const struct saved_row *row,
-                       const struct shape *shape, struct tag_row *tag)
+                       const struct shape *shape, struct tag_row *tag, struct buf *how)
 {
     struct moment now;
     uint64_t was = tag->max_id;
@@ -256,11 +235,9 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
         return err;
     }
     tag->max_id = by < end - first ? first + by : end;
-    put_tag_begin(renewing, tag, was);
-    buf_printf(&renewing->to->tags, "raised by %" PRIu64 " in %" PRIu32, tag->max_id - first,
-               now.period);
+    buf_printf(how, "raised by %" PRIu64 " in %" PRIu32, tag->max_id - first, now.period);
     if (tag->max_id == end) {
-        buf_printf(&renewing->to->tags, "; NOT by %" PRIu64 ": %s", by,
+        buf_printf(how, "; NOT by %" PRIu64 ": %s", by,
                    end == tag_bound(tag) ? "it ends there, and is exhausted"
                                          : "no number is left until the next period begins");
         buf_printf(&renewing->to->limits,
@@ -268,20 +245,19 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
                    "given out, set\n  max_id above it, with force=1.\n",
                    SHOWN(tag), now.period);
     }
-    put_tag_end(renewing, row, tag);
     return 0;
 }
 
 /* --- tags with {key} --- */
 
 /* Its key may have been changed once since. The two clusters draw different keys, so texts of the
- * next key number could repeat: that number is skipped. keys: of TAG_SHAPE_BYTES_MAX. */
-static int raise_key(struct renewing *renewing, const struct saved_row *row,
-                     const struct shape *shape, struct tag_row *tag, char *keys)
+ * next key number could repeat: that number is skipped. keys: of TAG_SHAPE_BYTES_MAX. row: of its
+ * growth only that of the present key stays. */
+static int raise_key(struct renewing *renewing, struct saved_row *row, const struct shape *shape,
+                     struct tag_row *tag, char *keys, struct buf *how)
 {
     uint8_t number = (uint8_t)(shape->key_count - 1 + KEYS_AHEAD);
     uint64_t was = tag->max_id;
-    struct saved_row growth = *row;
 
     if (number >= SHAPE_KEYS_MAX) {
         uint64_t of_key = was - shape_key_first(shape, shape->key_count - 1U);
@@ -292,8 +268,8 @@ static int raise_key(struct renewing *renewing, const struct saved_row *row,
                        "here. Take a new name.\n",
                        SHOWN(tag), shape->key_count);
         }
-        growth.grew = growth.grew < of_key ? growth.grew : of_key; /* the rest was a jump */
-        return raise_plain(renewing, &growth, tag);
+        row->grew = row->grew < of_key ? row->grew : of_key; /* the rest was a jump */
+        return raise_plain(renewing, row, tag, how);
     }
     memcpy(keys, tag->shape, tag->shape_len);
     entropy_bytes(keys + tag->shape_len, KEYS_AHEAD * SHAPE_KEY_BYTES);
@@ -301,19 +277,20 @@ static int raise_key(struct renewing *renewing, const struct saved_row *row,
     tag->shape_len = (uint16_t)(tag->shape_len + KEYS_AHEAD * SHAPE_KEY_BYTES);
     tag->max_id = shape_key_first(shape, number);
     tag->max = shape_key_first(shape, number + 1U);
-    put_tag_begin(renewing, tag, was);
-    buf_printf(&renewing->to->tags, "by key %u: key %u may have been in force since", number,
-               number - 1);
-    put_tag_end(renewing, row, tag);
+    buf_printf(how, "by key %u: key %u may have been in force since", number, number - 1);
     return 0;
 }
 
 static int renew_tag(struct renewing *renewing, const struct saved_row *row)
 {
+    struct buf *text = &renewing->to->tags;
     char keys[TAG_SHAPE_BYTES_MAX];
+    struct saved_row growth = *row;
     struct shape shape = {0};
     BUF_LOCAL(value);
+    BUF_LOCAL(how);
     struct tag_row tag;
+    uint64_t was;
     int err = tag_row_decode((const char *)row->key + 1, row->key_len - 1, saved_value(row),
                              row->value_len, &tag);
 
@@ -323,12 +300,20 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
     if (err != 0) {
         return fail_row(renewing->error, row, err);
     }
-    err = shape.date.unit != DATE_NONE ? raise_dated(renewing, row, &shape, &tag)
-          : shape.has_key              ? raise_key(renewing, row, &shape, &tag, keys)
-                                       : raise_plain(renewing, row, &tag);
+    was = tag.max_id;
+    err = shape.date.unit != DATE_NONE ? raise_dated(renewing, row, &shape, &tag, &how)
+          : shape.has_key              ? raise_key(renewing, &growth, &shape, &tag, keys, &how)
+                                       : raise_plain(renewing, row, &tag, &how);
     if (err != 0) {
         return err;
     }
+    buf_printf(text, "  %s continues from %" PRIu64 " (was %" PRIu64 ", %s", SHOWN(&tag),
+               tag.max_id, was, buf_text(&how));
+    if (renewing->options->raise.by_time && growth.span_ms >= SPAN_MIN_MS) {
+        buf_printf(text, "; grew by %" PRIu64 " in %" PRIu64 " min", growth.grew,
+                   growth.span_ms / 60000);
+    }
+    buf_printf(text, ")%s\n", tag.deleted ? ", deleted" : "");
     tag.generation += tag.generation < UINT32_MAX - GENERATIONS_AHEAD ? GENERATIONS_AHEAD
                                                                       : tag.generation < UINT32_MAX;
     tag.recalling = false;
