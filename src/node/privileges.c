@@ -482,7 +482,7 @@ static int make_data_dir(const struct config *config, const struct passwd *user,
     int rv = 0;
     int fd;
 
-    if (!config->data.create || mkdir(dir, 0700) != 0) {
+    if (config->bootstrap == CONFIG_BOOTSTRAP_NEVER || mkdir(dir, 0700) != 0) {
         return 0; /* if it is really missing, the store reports it */
     }
     (void)snprintf(parent, sizeof parent, "%s/..", dir);

@@ -454,7 +454,6 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     (void)ret_error;
     set_followers(config);
     config->node.bootstrap_single = config->bootstrap == CONFIG_BOOTSTRAP_SINGLE;
-    config->data.create = config->bootstrap != CONFIG_BOOTSTRAP_NEVER;
     config->shutdown.grace_ms = SHUTDOWN_GRACE_MS;
     config->http.quotas = config->quota.clients;
     config->http.worker_percent = config->quota.workers_percent;
