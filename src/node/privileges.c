@@ -319,46 +319,36 @@ static const char *const of_system[] = {
 #define PATHS_MAX (SYSTEM_COUNT + 2 * (CONFIG_FILES_MAX + 1) + 1)
 
 struct paths {
-    struct sandbox_path list[PATHS_MAX];
-    char *owned[PATHS_MAX]; /* NULL: static memory */
+    struct sandbox_path list[PATHS_MAX]; /* paths: owned */
     size_t count;
 };
 
-static void paths_put(struct paths *paths, const char *path, char *owned, bool writable)
+static void paths_put(struct paths *paths, const char *path, bool writable)
 {
     ASSERT(paths->count < PATHS_MAX);
-    paths->owned[paths->count] = owned;
-    paths->list[paths->count++] = (struct sandbox_path){path, writable};
+    paths->list[paths->count++] = (struct sandbox_path){MUST_HAVE(strdup(path)), writable};
 }
 
-/* The file's directory, so that the file can be replaced; for a file in the root only the file.
- * path: owned. */
-static void paths_put_directory_of(struct paths *paths, char *path)
+/* The file's directory, so that the file can be replaced; for a file in the root only the file. */
+static void paths_put_directory_of(struct paths *paths, const char *path)
 {
-    const char *directory;
-    char *copy;
+    char *copy = MUST_HAVE(strdup(path));
+    const char *directory = dirname(copy);
 
-    if (path == NULL) {
-        return;
-    }
-    copy = MUST_HAVE(strdup(path));
-    directory = dirname(copy);
-    if (strcmp(directory, "/") == 0) {
-        free(copy);
-        paths_put(paths, path, path, false);
-    } else {
-        free(path);
-        paths_put(paths, directory, copy, false);
-    }
+    paths_put(paths, strcmp(directory, "/") == 0 ? path : directory, false);
+    free(copy);
 }
 
 static void paths_put_file(struct paths *paths, const char *path)
 {
     if (path[0] != '\0') {
-        char *copy = MUST_HAVE(strdup(path));
+        char *target = realpath(path, NULL); /* NULL: not there */
 
-        paths_put_directory_of(paths, copy);
-        paths_put_directory_of(paths, realpath(path, NULL)); /* NULL: not there */
+        paths_put_directory_of(paths, path);
+        if (target != NULL) {
+            paths_put_directory_of(paths, target);
+        }
+        free(target);
     }
 }
 
@@ -368,29 +358,30 @@ static int paths_restrict(struct paths *paths, unsigned *ret_version)
     int rv;
 
     for (size_t i = 0; i < SYSTEM_COUNT; i++) {
-        paths_put(paths, of_system[i], NULL, false);
+        paths_put(paths, of_system[i], false);
     }
     rv = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
              ? sandbox_paths_restrict(paths->list, paths->count, ret_version)
              : -errno;
 
     for (size_t i = 0; i < paths->count; i++) {
-        free(paths->owned[i]);
+        free((void *)(uintptr_t)paths->list[i].path);
     }
     free(paths);
     return rv;
 }
 
-/* A feature of the sandbox is missing. 0, or ERR_INVALID if the sandbox is required. */
+/* A feature of the sandbox is missing. 0, or ERR_INVALID if the sandbox is required. config: NULL
+ * for a tool. */
 static int missing(const struct config *config, const char *what, int rv)
 {
-    if (config->process.sandbox == CONFIG_SANDBOX_ON) {
+    if (config != NULL && config->process.sandbox == CONFIG_SANDBOX_ON) {
         log_error("app", "there is no sandbox, and sandbox = on", "missing=%s reason=\"%s\"", what,
                   strerror(-rv));
         return ERR_INVALID;
     }
-    log_warn("app", "a part of the sandbox is off", "missing=%s reason=\"%s\"", what,
-             strerror(-rv));
+    log_line(config != NULL ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "app",
+             "a part of the sandbox is off", "missing=%s reason=\"%s\"", what, strerror(-rv));
     return 0;
 }
 
@@ -411,7 +402,7 @@ int sandbox_begin(const struct config *config, bool *ret_has_calls)
     }
     paths = MUST_HAVE(malloc(sizeof *paths));
     paths->count = 0;
-    paths_put(paths, config->data.root != NULL ? config->data.root : config->data.dir, NULL, true);
+    paths_put(paths, config->data.root != NULL ? config->data.root : config->data.dir, true);
     paths_put_file(paths, "/etc/resolv.conf");
     for (size_t i = 0; i < count; i++) {
         paths_put_file(paths, files[i].path);
@@ -448,23 +439,22 @@ void sandbox_tool(const char *file, const char *const directories[], size_t coun
     ASSERT(count + SYSTEM_COUNT < PATHS_MAX);
     all->count = 0;
     if (file != NULL) {
-        paths_put(all, file, NULL, false);
+        paths_put(all, file, false);
     }
     for (size_t i = 0; i < count; i++) {
         char *copy = MUST_HAVE(strdup(directories[i]));
 
         /* If it is missing: its parent. */
-        paths_put(all, access(copy, F_OK) == 0 ? copy : dirname(copy), copy, true);
+        paths_put(all, access(copy, F_OK) == 0 ? copy : dirname(copy), true);
+        free(copy);
     }
     rv = paths_restrict(all, &version);
     if (rv != 0) {
-        log_info("app", "a part of the sandbox is off", "missing=landlock reason=\"%s\"",
-                 strerror(-rv));
+        (void)missing(NULL, "landlock", rv);
     }
     rv = sandbox_calls_restrict(SANDBOX_CALLS_TOOL);
     if (rv != 0) {
-        log_info("app", "a part of the sandbox is off", "missing=seccomp reason=\"%s\"",
-                 strerror(-rv));
+        (void)missing(NULL, "seccomp", rv);
     }
 }
 
@@ -492,7 +482,7 @@ static int make_data_dir(const struct config *config, const struct passwd *user,
     int rv = 0;
     int fd;
 
-    if (!config->data.create || mkdir(dir, 0700) != 0) {
+    if (config->bootstrap == CONFIG_BOOTSTRAP_NEVER || mkdir(dir, 0700) != 0) {
         return 0; /* if it is really missing, the store reports it */
     }
     (void)snprintf(parent, sizeof parent, "%s/..", dir);

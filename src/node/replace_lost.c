@@ -85,7 +85,7 @@ int lost_choose(struct config *config, struct config_error *ret_error)
         return rv;
     }
     /* Make the directory if it is missing, and the file that begins the id after this one. */
-    if (config->data.create && mkdir(root, 0700) != 0 && errno != EEXIST) {
+    if (config->bootstrap != CONFIG_BOOTSTRAP_NEVER && mkdir(root, 0700) != 0 && errno != EEXIST) {
         return lost_fail(ret_error, "cannot make", root);
     }
     (void)snprintf(path, sizeof path, "%s/%" PRIu64 NEXT, root, id + LOST_ID_STEP);

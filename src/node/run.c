@@ -233,7 +233,7 @@ static enum exit_code open_store(struct server *server)
     int err;
 
     (void)snprintf(path, sizeof path, "%s/db", config->data.dir);
-    if (!config->data.create && access(path, F_OK) != 0) { /* cluster.bootstrap = never */
+    if (config->bootstrap == CONFIG_BOOTSTRAP_NEVER && access(path, F_OK) != 0) {
         log_error("app", "there is no store in the data directory, and cluster.bootstrap is never",
                   "dir=%s hint=\"is its disk mounted?\"", LOG_QUOTED(store.dir, QUOTED_BYTES));
         return EXIT_CODE_DATA;

@@ -110,7 +110,7 @@ struct config_origin {
 struct config {
     struct node_settings node;
     struct id_service_config ids;    /* what the node serves */
-    enum config_bootstrap bootstrap; /* node and data have copies of its parts */
+    enum config_bootstrap bootstrap; /* node has a copy of its part */
     struct http_settings http;
     char resp_shown[LIMIT_ADDRESS_BYTES + 1]; /* what http has of it */
     uint64_t http_memory_bytes;               /* http has its parts */
@@ -122,7 +122,6 @@ struct config {
         int next_fd; /* with root: see replace_lost.h */
         uint64_t map_bytes;
         bool map_by_disk; /* map_bytes was not set: also bounded by the disk of dir */
-        bool create;      /* not CONFIG_BOOTSTRAP_NEVER */
         bool loose_mode;
     } data;
     struct {

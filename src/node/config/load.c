@@ -374,24 +374,6 @@ static void show_address(const char *listen, const char *other,
     }
 }
 
-/* Beside the ids: on loopback, at a distance from their port, so that nodes on one machine do not
- * conflict. */
-static void default_admin(struct config *config)
-{
-    unsigned long port = strtoul(strrchr(config->http.listen_address, ':') + 1, NULL, 10);
-    char address[sizeof "127.0.0.1:65535"];
-
-    port = port + ADMIN_PORT_STEP > UINT16_MAX ? port - ADMIN_PORT_STEP : port + ADMIN_PORT_STEP;
-    (void)snprintf(address, sizeof address, "127.0.0.1:%u", (unsigned)(uint16_t)port);
-    set_default(config, "admin.listen", address);
-    config->admin.http = config->http;
-    config->admin.http.listen_address = config->admin.listen;
-    config->admin.http.loops = LIMIT_HTTP_ADMIN_LOOPS;
-    config->admin.http.resp_address = "";
-    config->admin.http.resp_tls = false;
-    config->admin.http.connections = LIMIT_HTTP_ADMIN_CONNECTIONS;
-}
-
 static uint32_t at_most(uint32_t value, uint32_t most)
 {
     return value < most ? value : most;
@@ -467,11 +449,11 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     struct net_key_source *keys = &config->node.keys;
     char shown[LIMIT_ADDRESS_BYTES + 1];
     const char *item;
+    unsigned long port;
 
     (void)ret_error;
     set_followers(config);
     config->node.bootstrap_single = config->bootstrap == CONFIG_BOOTSTRAP_SINGLE;
-    config->data.create = config->bootstrap != CONFIG_BOOTSTRAP_NEVER;
     config->shutdown.grace_ms = SHUTDOWN_GRACE_MS;
     config->http.quotas = config->quota.clients;
     config->http.worker_percent = config->quota.workers_percent;
@@ -499,7 +481,18 @@ static int set_defaults(struct config *config, struct config_error *ret_error)
     keys->key_file = config->peer_tls.files.key;
     keys->ca_file = config->peer_tls.files.ca;
     config->http.resp_tls = config->tls.dir[0] != '\0';
-    default_admin(config);
+    /* Beside the ids: on loopback, at a distance from their port, so that nodes on one machine do
+     * not conflict. */
+    port = strtoul(strrchr(config->http.listen_address, ':') + 1, NULL, 10);
+    port = port + ADMIN_PORT_STEP > UINT16_MAX ? port - ADMIN_PORT_STEP : port + ADMIN_PORT_STEP;
+    (void)snprintf(shown, sizeof shown, "127.0.0.1:%u", (unsigned)(uint16_t)port);
+    set_default(config, "admin.listen", shown);
+    config->admin.http = config->http;
+    config->admin.http.listen_address = config->admin.listen;
+    config->admin.http.loops = LIMIT_HTTP_ADMIN_LOOPS;
+    config->admin.http.resp_address = "";
+    config->admin.http.resp_tls = false;
+    config->admin.http.connections = LIMIT_HTTP_ADMIN_CONNECTIONS;
     set_default(config, "auth.anonymous", config->auth.tokens_file[0] != '\0' ? "health" : "all");
     ASSERT(config_roles(config->auth.anonymous, &config->auth.anonymous_roles, &item) == 0);
     config->data.map_by_disk =
@@ -833,17 +826,6 @@ static void trim_end(char *text)
     text[len] = '\0';
 }
 
-/* Cut off a comment: '#' after a blank, or at the start. */
-static void cut_comment(char *text)
-{
-    for (char *hash = strchr(text, '#'); hash != NULL; hash = strchr(hash + 1, '#')) {
-        if (hash == text || is_config_blank(hash[-1])) {
-            *hash = '\0';
-            return;
-        }
-    }
-}
-
 /* Cut a line into texts. *ret_key is NULL if there is no setting on it. */
 static int parse_line(char *line, char **ret_key, char **ret_value, struct config_error *ret_error)
 {
@@ -877,7 +859,12 @@ static int parse_line(char *line, char **ret_key, char **ret_value, struct confi
             return config_fail(ret_error, "there is more after the closing quote");
         }
     }
-    cut_comment(value);
+    for (char *hash = strchr(value, '#'); hash != NULL; hash = strchr(hash + 1, '#')) {
+        if (hash == value || is_config_blank(hash[-1])) {
+            *hash = '\0'; /* a comment */
+            break;
+        }
+    }
     trim_end(value);
     return value == *ret_value || *value == '\0'
                ? 0
@@ -936,23 +923,6 @@ static bool is_service_link(const char *variable, size_t len)
                         : *port == '_' && isdigit((unsigned char)port[1]);
 }
 
-static int load_environment(struct config *config, char *const env[],
-                            struct config_error *ret_error)
-{
-    static const char prefix[] = CONFIG_ENVIRONMENT_PREFIX;
-    int rv = 0;
-
-    for (; rv == 0 && *env != NULL; env++) {
-        size_t len = strcspn(*env, "=");
-
-        if ((*env)[len] == '=' && strncmp(*env, prefix, sizeof prefix - 1) == 0 &&
-            strncmp(*env, FILE_VARIABLE "=", len + 1) != 0 && !is_service_link(*env, len)) {
-            rv = assign(config, CONFIG_FROM_ENVIRONMENT, 0, *env, len, *env + len + 1, ret_error);
-        }
-    }
-    return rv;
-}
-
 /* --- the command line --- */
 
 /* The command line's command, its config file, and settings if `take`. The first command counts:
@@ -1007,6 +977,7 @@ static int load_all(struct config *config, struct config_error *ret_error)
     static int (*const rules[])(struct config *, struct config_error *) = {
         check_required, set_defaults, check_pairs,       read_secret,  check_peer_files,
         check_layout,   check_secret, check_certificate, check_tokens, check_open};
+    static const char prefix[] = CONFIG_ENVIRONMENT_PREFIX;
     static const char variable[] = FILE_VARIABLE "=";
     char *const *env = config->given.env;
     enum config_action action;
@@ -1027,8 +998,13 @@ static int load_all(struct config *config, struct config_error *ret_error)
     if (rv == 0 && config->file[0] != '\0') {
         rv = load_file(config, ret_error);
     }
-    if (rv == 0) {
-        rv = load_environment(config, env, ret_error);
+    for (; rv == 0 && *env != NULL; env++) {
+        size_t len = strcspn(*env, "=");
+
+        if ((*env)[len] == '=' && strncmp(*env, prefix, sizeof prefix - 1) == 0 &&
+            strncmp(*env, variable, len + 1) != 0 && !is_service_link(*env, len)) {
+            rv = assign(config, CONFIG_FROM_ENVIRONMENT, 0, *env, len, *env + len + 1, ret_error);
+        }
     }
     if (rv == 0) {
         rv = load_arguments(config, true, &action, ret_error);

@@ -14,6 +14,7 @@
 
 #include "http/auth/tokens.h"
 #include "http/auth/web.h"
+#include "http/proto/text.h"
 #include "http/server/proxy.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
@@ -98,29 +99,16 @@ static void setting_rule(const struct setting *setting, struct buf *out)
                setting->unit != NULL ? setting->unit : "");
 }
 
-static bool in_range(const struct setting *setting, uint64_t value)
-{
-    return value >= setting->min && value <= setting->max;
-}
-
 /* --- numbers and words --- */
 
-/* Decimal digits and nothing else: no sign, no blank, no hexadecimal. At least one, and the value
- * fits. */
-static bool setting_digits(const char *text, size_t len, uint64_t *ret_value)
+/* Decimal digits and nothing else: no sign, no blank, no hexadecimal; zeros may be before them. */
+static bool setting_digits(const char *text, size_t len, uint64_t min, uint64_t max,
+                           uint64_t *ret_value)
 {
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        unsigned digit = (unsigned)text[i] - '0';
-
-        if (digit > 9 || value > (UINT64_MAX - digit) / 10) {
-            return false;
-        }
-        value = value * 10 + digit;
+    for (; len > 1 && *text == '0'; len--) {
+        text++;
     }
-    *ret_value = value;
-    return len > 0;
+    return text_parse_decimal(text, len, min, max, ret_value) == 0;
 }
 
 static int parse_number(const struct setting *setting, const char *text, void *field,
@@ -137,8 +125,8 @@ static int parse_number(const struct setting *setting, const char *text, void *f
     }
     shift = i < COUNT_OF(byte_units) ? byte_units[i].shift : 0;
     if (i == COUNT_OF(byte_units) || (shift > 0 && !setting->type->is_bytes) ||
-        !setting_digits(text, digits, &number) || number > UINT64_MAX >> shift ||
-        !in_range(setting, number << shift)) {
+        !setting_digits(text, digits, 0, UINT64_MAX >> shift, &number) ||
+        number << shift < setting->min || number << shift > setting->max) {
         return ERR_INVALID;
     }
     if (setting->size == sizeof(uint32_t)) {
@@ -225,10 +213,11 @@ static int parse_text(const struct setting *setting, const char *text, void *fie
 {
     const struct setting_type *type = setting->type;
     const char *item = text;
+    size_t len = strlen(text);
     bool is_address =
         type->is_address && (type->or_word == NULL || strcmp(text, type->or_word) != 0);
 
-    if (!in_range(setting, strlen(text)) || !is_printable(text) ||
+    if (len < setting->min || len > setting->max || !is_printable(text) ||
         (type->is_name && !is_name(text)) ||
         (is_address && text[0] != '\0' && check_address(text, why) != 0)) {
         return ERR_INVALID;
@@ -332,8 +321,7 @@ static int parse_quota_item(const struct setting *setting, char *item, struct qu
     } else if (quotas[i].percent) {
         len = 0;
     }
-    if (!setting_digits(value, len, &number) || number < 1 ||
-        number > (quotas[i].percent ? 100 : setting->max)) {
+    if (!setting_digits(value, len, 1, quotas[i].percent ? 100 : setting->max, &number)) {
         return config_fail(why, "%s=%s is not valid: must be 1..%s", quotas[i].key,
                            LOG_QUOTED(value, QUOTED_BYTES),
                            quotas[i].percent ? "100 with a % after it, as 25%" : "1000000000");
@@ -390,9 +378,8 @@ static int parse_peers(const struct setting *setting, const char *text, void *fi
         }
         item = trim_item(item);
         equals = with_id ? strchr(item, '=') : NULL;
-        if (with_id &&
-            (equals == NULL || !setting_digits(item, (size_t)(equals - item), &peer->id) ||
-             peer->id < 1 || peer->id > LIMIT_NODE_ID)) {
+        if (with_id && (equals == NULL || !setting_digits(item, (size_t)(equals - item), 1,
+                                                          LIMIT_NODE_ID, &peer->id))) {
             return config_fail(why, "%s is not id=host:port with an id in 1..%d",
                                LOG_QUOTED(item, QUOTED_BYTES), LIMIT_NODE_ID);
         }
@@ -442,19 +429,16 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
             const char *end = i < 2 ? memchr(at, '+', (size_t)(text + len - at)) : text + len;
             uint64_t number;
 
-            if (end == NULL || end - at > 2 || !setting_digits(at, (size_t)(end - at), &number)) {
+            if (end == NULL || end - at > 2 ||
+                !setting_digits(at, (size_t)(end - at), i == 0 ? 1 : 0, 99, &number)) {
                 return ERR_INVALID;
             }
             *bits[i] = (uint8_t)number;
             at = end + 1;
         }
-        if (layout.time_bits == 0) {
-            return ERR_INVALID;
-        }
     }
-    if (text[len] == '@' &&
-        (!setting_digits(text + len + 1, strlen(text + len + 1), &layout.epoch_ms) ||
-         layout.epoch_ms > EPOCH_MAX_MS)) {
+    if (text[len] == '@' && !setting_digits(text + len + 1, strlen(text + len + 1), 0, EPOCH_MAX_MS,
+                                            &layout.epoch_ms)) {
         return config_fail(why, "%s is not valid: after the @ must be a Unix time in ms, 0..%llu",
                            LOG_QUOTED(text, QUOTED_BYTES), EPOCH_MAX_MS);
     }
@@ -465,40 +449,35 @@ static int parse_layout(const struct setting *setting, const char *text, void *f
     return 0;
 }
 
-/* --- the worker id --- */
+/* --- a number or a word --- */
 
+/* 0, or the worker id and one. */
 static int parse_worker(const struct setting *setting, const char *text, void *field,
                         struct config_error *why)
 {
+    bool any = strcmp(text, "any") == 0;
     uint64_t number = 0;
 
     (void)why;
-    if (strcmp(text, "any") == 0) {
-        *(uint32_t *)field = 0;
-        return 0;
-    }
-    if (!setting_digits(text, strlen(text), &number) || !in_range(setting, number)) {
+    if (!any && !setting_digits(text, strlen(text), setting->min, setting->max, &number)) {
         return ERR_INVALID;
     }
-    *(uint32_t *)field = (uint32_t)number + 1;
+    *(uint32_t *)field = any ? 0 : (uint32_t)number + 1;
     return 0;
 }
-
-/* --- the raise of the level --- */
 
 static int parse_hold(const struct setting *setting, const char *text, void *field,
                       struct config_error *why)
 {
-    struct upgrade_config *upgrade = field;
+    bool never = strcmp(text, "never") == 0;
     uint64_t hold_ms = 0;
 
     (void)why;
-    if (strcmp(text, "never") != 0 &&
-        (!setting_digits(text, strlen(text), &hold_ms) || !in_range(setting, hold_ms))) {
+    if (!never && !setting_digits(text, strlen(text), setting->min, setting->max, &hold_ms)) {
         return ERR_INVALID;
     }
-    *upgrade = (struct upgrade_config){.hold_ms = (uint32_t)hold_ms,
-                                       .automatic = strcmp(text, "never") != 0};
+    *(struct upgrade_config *)field =
+        (struct upgrade_config){.hold_ms = (uint32_t)hold_ms, .automatic = !never};
     return 0;
 }
 

@@ -497,8 +497,8 @@ static int print_and_free(struct buf *text)
     return said ? 0 : ERR_IO;
 }
 
-/* Has the operator typed the cluster's uid, as the printed text asked? */
-static bool is_typed(const char *uid)
+/* 0 once the operator has typed the cluster's uid, as the printed text asked. */
+static int await_uid(const struct options *options, const char *uid)
 {
     char line[UID_TEXT_BYTES + 2] = "";
 
@@ -507,7 +507,9 @@ static bool is_typed(const char *uid)
         line[0] = '\0';
     }
     line[strcspn(line, "\r\n")] = '\0';
-    return strcmp(line, uid) == 0;
+    return strcmp(line, uid) == 0
+               ? 0
+               : recovery_refuse(options, ERR_INVALID, "", "the cluster's uid was not typed");
 }
 
 /* --- leafd readmit --- */
@@ -604,9 +606,7 @@ static int readmit(const struct options *options)
     err = fflush(stdout) == 0 ? 0 : ERR_IO;
     if (err == 0 && !options->yes) {
         printf("\nType the cluster's uid to take the mark off: ");
-        if (!is_typed(uid_text(&found.saved.uid, uid))) {
-            err = recovery_refuse(options, ERR_INVALID, "", "the cluster's uid was not typed");
-        }
+        err = await_uid(options, uid_text(&found.saved.uid, uid));
     }
     if (err == 0) {
         found.memory.older = false;
@@ -755,8 +755,9 @@ static int write_out(const struct options *options, const struct saved *saved,
         printf("\nA new cluster begins with this, and what is lost is lost for good. Type the old\n"
                "cluster's uid (%s) to continue: ",
                uid_text(&saved->uid, uid));
-        if (!is_typed(uid)) {
-            return recovery_refuse(options, ERR_INVALID, "", "the cluster's uid was not typed");
+        err = await_uid(options, uid);
+        if (err != 0) {
+            return err;
         }
     }
     if (!options->dry_run) {

@@ -14,7 +14,6 @@
 #include "src/base/zone.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
-#include "src/id/fsm/fsm.h"
 #include "src/state/state_tables.h"
 #include "src/state/journal.h"
 
@@ -36,43 +35,24 @@ struct renewing {
     uint64_t now_ms;
     uint64_t taken_ms; /* time of the saved state; 0: not known */
     struct renewed *to;
-    struct state *state; /* the new state */
+    struct saved rows; /* the new ones, in any order; of one key the last one counts */
     struct zones *zones;
-    uint32_t worker_count;
-    uint32_t worker_next; /* worker ids below it have rows already */
-    bool born;
-    bool ruled; /* the rules for worker ids have a row, or the level has none */
     struct store_error *error;
 };
 
-static int fail_row(const struct renewing *renewing, const struct saved_row *row, int err)
+static int fail_row(struct store_error *error, const struct saved_row *row, int err)
 {
     char key[128];
 
     (void)store_key_print(key, sizeof key, row->key, row->key_len);
-    return store_error_set(renewing->error, err, "row %s: %s", key, err_text(err));
+    return store_error_set(error, err, "row %s: %s", key, err_text(err));
 }
 
-/* A row of the new state. Keys rise. */
-static int put_renewed_row(struct renewing *renewing, const void *key, size_t key_len,
-                           const void *value, size_t value_len)
+/* A new row in place of this one. */
+static void put_renewed(struct renewing *renewing, const struct saved_row *row, const void *value,
+                        size_t value_len)
 {
-    struct renewed *to = renewing->to;
-
-    buf_put_str16(&to->rows, key, key_len);
-    buf_put_str32(&to->rows, value, value_len);
-    to->digest += hash_row(key, key_len, value, value_len);
-    to->row_count++;
-    return state_load_row(renewing->state, key, key_len, value, value_len);
-}
-
-/* The row with another value. */
-static int put_renewed(struct renewing *renewing, const struct saved_row *row, const void *value,
-                       size_t value_len)
-{
-    int err = put_renewed_row(renewing, row->key, row->key_len, value, value_len);
-
-    return err == 0 ? 0 : fail_row(renewing, row, err);
+    saved_add(&renewing->rows, row->key, row->key_len, value, value_len);
 }
 
 /* --- tags --- */
@@ -107,26 +87,6 @@ bool renew_raise(const struct raise *raise, const struct saved_row *row, const s
     return known || raise->by_ids;
 }
 
-/* "order continues from 2001 (was 1001, " */
-static void put_tag_begin(struct renewing *renewing, const struct tag_row *tag, uint64_t was)
-{
-
-    buf_printf(&renewing->to->tags, "  %s continues from %" PRIu64 " (was %" PRIu64 ", ",
-               SHOWN(tag), tag->max_id, was);
-}
-
-static void put_tag_end(struct renewing *renewing, const struct saved_row *row,
-                        const struct tag_row *tag)
-{
-    struct buf *text = &renewing->to->tags;
-
-    if (renewing->options->raise.by_time && row->span_ms >= SPAN_MIN_MS) {
-        buf_printf(text, "; grew by %" PRIu64 " in %" PRIu64 " min", row->grew,
-                   row->span_ms / 60000);
-    }
-    buf_printf(text, ")%s\n", tag->deleted ? ", deleted" : "");
-}
-
 /* The raise in numbers, at most. 0, or the reason why it is not known. */
 static int raise_of(struct renewing *renewing, const struct saved_row *row,
                     const struct tag_row *tag, uint64_t *ret_numbers)
@@ -140,7 +100,9 @@ static int raise_of(struct renewing *renewing, const struct saved_row *row,
                            tag->name_len, tag->name);
 }
 
-static int raise_plain(struct renewing *renewing, const struct saved_row *row, struct tag_row *tag)
+/* This and the following raise a tag's max_id, and append to `how` what they did. */
+static int raise_plain(struct renewing *renewing, const struct saved_row *row, struct tag_row *tag,
+                       struct buf *how)
 {
     uint64_t was = tag->max_id;
     uint64_t by;
@@ -150,14 +112,11 @@ static int raise_plain(struct renewing *renewing, const struct saved_row *row, s
         return err;
     }
     tag->max_id = by < tag_bound(tag) - was ? was + by : tag_bound(tag);
-    put_tag_begin(renewing, tag, was);
-    buf_printf(&renewing->to->tags, "raised by %" PRIu64, tag->max_id - was);
+    buf_printf(how, "raised by %" PRIu64, tag->max_id - was);
     if (tag->max_id - was < by) {
         renewing->to->clamped++;
-        buf_printf(&renewing->to->tags, "; NOT by %" PRIu64 ": it ends there, and is exhausted",
-                   by);
+        buf_printf(how, "; NOT by %" PRIu64 ": it ends there, and is exhausted", by);
     }
-    put_tag_end(renewing, row, tag);
     return 0;
 }
 
@@ -250,7 +209,7 @@ static int raise_in_period(struct renewing *renewing, const struct saved_row *ro
 /* A dated number is a period and a counter. All periods up to today's may have begun since: the tag
  * continues in today's period, with a raised counter. */
 static int raise_dated(struct renewing *renewing, const struct saved_row *row,
-                       const struct shape *shape, struct tag_row *tag)
+                       const struct shape *shape, struct tag_row *tag, struct buf *how)
 {
     struct moment now;
     uint64_t was = tag->max_id;
@@ -276,11 +235,9 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
         return err;
     }
     tag->max_id = by < end - first ? first + by : end;
-    put_tag_begin(renewing, tag, was);
-    buf_printf(&renewing->to->tags, "raised by %" PRIu64 " in %" PRIu32, tag->max_id - first,
-               now.period);
+    buf_printf(how, "raised by %" PRIu64 " in %" PRIu32, tag->max_id - first, now.period);
     if (tag->max_id == end) {
-        buf_printf(&renewing->to->tags, "; NOT by %" PRIu64 ": %s", by,
+        buf_printf(how, "; NOT by %" PRIu64 ": %s", by,
                    end == tag_bound(tag) ? "it ends there, and is exhausted"
                                          : "no number is left until the next period begins");
         buf_printf(&renewing->to->limits,
@@ -288,20 +245,19 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
                    "given out, set\n  max_id above it, with force=1.\n",
                    SHOWN(tag), now.period);
     }
-    put_tag_end(renewing, row, tag);
     return 0;
 }
 
 /* --- tags with {key} --- */
 
 /* Its key may have been changed once since. The two clusters draw different keys, so texts of the
- * next key number could repeat: that number is skipped. keys: of TAG_SHAPE_BYTES_MAX. */
-static int raise_key(struct renewing *renewing, const struct saved_row *row,
-                     const struct shape *shape, struct tag_row *tag, char *keys)
+ * next key number could repeat: that number is skipped. keys: of TAG_SHAPE_BYTES_MAX. row: of its
+ * growth only that of the present key stays. */
+static int raise_key(struct renewing *renewing, struct saved_row *row, const struct shape *shape,
+                     struct tag_row *tag, char *keys, struct buf *how)
 {
     uint8_t number = (uint8_t)(shape->key_count - 1 + KEYS_AHEAD);
     uint64_t was = tag->max_id;
-    struct saved_row growth = *row;
 
     if (number >= SHAPE_KEYS_MAX) {
         uint64_t of_key = was - shape_key_first(shape, shape->key_count - 1U);
@@ -312,8 +268,8 @@ static int raise_key(struct renewing *renewing, const struct saved_row *row,
                        "here. Take a new name.\n",
                        SHOWN(tag), shape->key_count);
         }
-        growth.grew = growth.grew < of_key ? growth.grew : of_key; /* the rest was a jump */
-        return raise_plain(renewing, &growth, tag);
+        row->grew = row->grew < of_key ? row->grew : of_key; /* the rest was a jump */
+        return raise_plain(renewing, row, tag, how);
     }
     memcpy(keys, tag->shape, tag->shape_len);
     entropy_bytes(keys + tag->shape_len, KEYS_AHEAD * SHAPE_KEY_BYTES);
@@ -321,19 +277,20 @@ static int raise_key(struct renewing *renewing, const struct saved_row *row,
     tag->shape_len = (uint16_t)(tag->shape_len + KEYS_AHEAD * SHAPE_KEY_BYTES);
     tag->max_id = shape_key_first(shape, number);
     tag->max = shape_key_first(shape, number + 1U);
-    put_tag_begin(renewing, tag, was);
-    buf_printf(&renewing->to->tags, "by key %u: key %u may have been in force since", number,
-               number - 1);
-    put_tag_end(renewing, row, tag);
+    buf_printf(how, "by key %u: key %u may have been in force since", number, number - 1);
     return 0;
 }
 
 static int renew_tag(struct renewing *renewing, const struct saved_row *row)
 {
+    struct buf *text = &renewing->to->tags;
     char keys[TAG_SHAPE_BYTES_MAX];
+    struct saved_row growth = *row;
     struct shape shape = {0};
     BUF_LOCAL(value);
+    BUF_LOCAL(how);
     struct tag_row tag;
+    uint64_t was;
     int err = tag_row_decode((const char *)row->key + 1, row->key_len - 1, saved_value(row),
                              row->value_len, &tag);
 
@@ -341,29 +298,37 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
         err = tag_shape(tag.shape, tag.shape_len, &shape, NULL);
     }
     if (err != 0) {
-        return fail_row(renewing, row, err);
+        return fail_row(renewing->error, row, err);
     }
-    err = shape.date.unit != DATE_NONE ? raise_dated(renewing, row, &shape, &tag)
-          : shape.has_key              ? raise_key(renewing, row, &shape, &tag, keys)
-                                       : raise_plain(renewing, row, &tag);
+    was = tag.max_id;
+    err = shape.date.unit != DATE_NONE ? raise_dated(renewing, row, &shape, &tag, &how)
+          : shape.has_key              ? raise_key(renewing, &growth, &shape, &tag, keys, &how)
+                                       : raise_plain(renewing, row, &tag, &how);
     if (err != 0) {
         return err;
     }
+    buf_printf(text, "  %s continues from %" PRIu64 " (was %" PRIu64 ", %s", SHOWN(&tag),
+               tag.max_id, was, buf_text(&how));
+    if (renewing->options->raise.by_time && growth.span_ms >= SPAN_MIN_MS) {
+        buf_printf(text, "; grew by %" PRIu64 " in %" PRIu64 " min", growth.grew,
+                   growth.span_ms / 60000);
+    }
+    buf_printf(text, ")%s\n", tag.deleted ? ", deleted" : "");
     tag.generation += tag.generation < UINT32_MAX - GENERATIONS_AHEAD ? GENERATIONS_AHEAD
                                                                       : tag.generation < UINT32_MAX;
     tag.recalling = false;
     renewing->to->tag_count += !tag.deleted;
     row_put(&value, tag_row_format(&tag), &tag);
-    return put_renewed(renewing, row, value.data, value.len);
+    put_renewed(renewing, row, value.data, value.len);
+    return 0;
 }
 
 /* --- worker ids --- */
 
-static int put_worker(struct renewing *renewing, struct worker_row *row)
+static void put_worker(struct renewing *renewing, struct worker_row *row)
 {
     BUF_LOCAL(key);
     BUF_LOCAL(value);
-    int err;
 
     buf_put_u8(&key, FSM_TABLE_WORKERS);
     worker_key_put(&key, row->id);
@@ -373,132 +338,110 @@ static int put_worker(struct renewing *renewing, struct worker_row *row)
     row->granted_until_ms = later_of(row->granted_until_ms, renewing->now_ms);
     row->updated_ms = later_of(row->updated_ms, renewing->now_ms);
     worker_row_put(&value, row);
-    err = put_renewed_row(renewing, key.data, key.len, value.data, value.len);
-    renewing->worker_next = row->id + 1u;
-    renewing->to->workers++;
-    return err == 0
-               ? 0
-               : store_error_set(renewing->error, err, "worker id %u: %s", row->id, err_text(err));
-}
-
-/* Worker ids below this one that are not in the state may have been granted since. */
-static int put_unknown_workers(struct renewing *renewing, uint32_t below)
-{
-    int err = 0;
-
-    while (err == 0 && renewing->worker_next < below) {
-        struct worker_row row = {.id = renewing->worker_next, .kind = WORKER_CLIENT};
-
-        row.name_len = (uint16_t)snprintf(row.name, sizeof row.name, "restored/%u", row.id);
-        err = put_worker(renewing, &row);
-    }
-    return err;
+    saved_add(&renewing->rows, key.data, key.len, value.data, value.len);
 }
 
 static int renew_worker(struct renewing *renewing, const struct saved_row *row)
 {
     struct worker_row worker = {0};
     char name[sizeof worker.name];
-    uint32_t id;
-    int err;
+    int err = worker_key_read((const uint8_t *)row->key + 1, row->key_len - 1, &worker.id)
+                  ? worker_row_read(saved_value(row), row->value_len, &worker)
+                  : ERR_CORRUPT;
     int len;
 
-    if (!worker_key_read((const uint8_t *)row->key + 1, row->key_len - 1, &worker.id)) {
-        return fail_row(renewing, row, ERR_CORRUPT);
-    }
-    id = worker.id;
-    err = worker_row_read(saved_value(row), row->value_len, &worker);
     if (err != 0) {
-        return fail_row(renewing, row, err);
-    }
-    err = put_unknown_workers(renewing, id < renewing->worker_count ? id : renewing->worker_count);
-    if (err != 0) {
-        return err;
+        return fail_row(renewing->error, row, err);
     }
     /* Its name becomes free for another worker id: this id's window may end far ahead. */
     len = snprintf(name, sizeof name, "was:%.*s", worker.name_len, worker.name);
     if (len < 0 || (size_t)len >= sizeof name || strncmp(worker.name, "was:", 4) == 0) {
-        len = snprintf(name, sizeof name, "restored/%u", id);
+        len = snprintf(name, sizeof name, "restored/%u", worker.id);
     }
     memset(worker.name, 0, sizeof worker.name);
     memcpy(worker.name, name, (size_t)len);
     worker.name_len = (uint16_t)len;
-    return put_worker(renewing, &worker);
+    put_worker(renewing, &worker);
+    return 0;
 }
 
-/* --- the birth --- */
+/* --- settings --- */
 
 #define BIRTH_KEY "s" STATE_SETTING_BIRTH
 #define TIME_KEY "s" STATE_SETTING_TIME
-
-/* The row of the new cluster's birth, with a new uid, by which it and the old cluster's nodes
- * refuse each other. No first list of members has its digest: a node with an empty directory does
- * not take it for the cluster of its own list. */
-static int put_new_birth(struct renewing *renewing)
-{
-    const struct birth birth = {.uid = uid_make(prng_entropy(), prng_entropy()),
-                                .list_digest = prng_entropy() | 1,
-                                .wall_ms = displayable_ms(renewing->now_ms)};
-    BUF_LOCAL(value);
-
-    facts_birth_value(&birth, &value);
-    renewing->born = true;
-    renewing->to->uid = birth.uid;
-    return put_renewed_row(renewing, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
-}
-
-/* -1, 0, 1: the row comes before this key, is the old cluster's row of this key, or comes after
- * it. */
-static int beside_key(const struct saved_row *row, const char *key)
-{
-    size_t len = strlen(key);
-    int order = memcmp(row->key, key, row->key_len < len ? row->key_len : len);
-
-    if (order != 0) {
-        return order < 0 ? -1 : 1;
-    }
-    return row->key_len < len ? -1 : row->key_len > len;
-}
-
-/* --- the rules for worker ids --- */
-
 #define RULES_KEY "s" FSM_SETTING_WORKERS
 
+static bool is_setting(const struct saved_row *row, const char *key)
+{
+    return row->key_len == strlen(key) && memcmp(row->key, key, row->key_len) == 0;
+}
+
 /* A worker id that is not in the state, and that no row marks as restored, may have been granted
- * since: its first epoch and window are above all it can have had. old: the old row, or NULL. */
-static int put_rules(struct renewing *renewing, const struct saved_row *old)
+ * since: its first epoch and window are above all it can have had. rules: the old ones. */
+static void put_rules(struct renewing *renewing, struct worker_rules rules)
+{
+    BUF_LOCAL(value);
+
+    rules.epoch += EPOCHS_AHEAD;
+    rules.until_ms = later_of(rules.until_ms, renewing->now_ms);
+    row_put(&value, &worker_rules_format, &rules);
+    saved_add(&renewing->rows, RULES_KEY, strlen(RULES_KEY), value.data, value.len);
+}
+
+static int renew_setting(struct renewing *renewing, const struct saved_row *row)
 {
     struct worker_rules rules = {0};
     BUF_LOCAL(value);
 
-    if (old != NULL && row_read(saved_value(old), old->value_len, &worker_rules_format, &rules)) {
-        return fail_row(renewing, old, ERR_CORRUPT);
+    if (is_setting(row, BIRTH_KEY)) {
+        return 0; /* the old cluster's */
     }
-    rules.epoch += EPOCHS_AHEAD;
-    rules.until_ms = later_of(rules.until_ms, renewing->now_ms);
-    row_put(&value, &worker_rules_format, &rules);
-    renewing->ruled = true;
-    return put_renewed_row(renewing, RULES_KEY, strlen(RULES_KEY), value.data, value.len);
+    if (is_setting(row, RULES_KEY)) {
+        if (row_read(saved_value(row), row->value_len, &worker_rules_format, &rules)) {
+            return fail_row(renewing->error, row, ERR_CORRUPT);
+        }
+        put_rules(renewing, rules);
+    } else if (is_setting(row, TIME_KEY)) {
+        facts_time_value(renewing->now_ms, &value);
+        put_renewed(renewing, row, value.data, value.len);
+    } else {
+        put_renewed(renewing, row, saved_value(row), row->value_len);
+    }
+    return 0;
 }
 
 /* --- all of it --- */
 
-static int renew_row(struct renewing *renewing, const struct saved_row *row)
+/* Rows that the old state may lack; where it has one, the renewed one counts. */
+static void put_new_rows(struct renewing *renewing, struct state *before)
 {
+    /* A new uid, by which it and the old cluster's nodes refuse each other. No first list of
+     * members has this digest: a node with an empty directory does not take it for the cluster of
+     * its own list. */
+    const struct birth birth = {.uid = uid_make(prng_entropy(), prng_entropy()),
+                                .list_digest = prng_entropy() | 1,
+                                .wall_ms = displayable_ms(renewing->now_ms)};
+    struct snowflake_layout layout;
+    uint32_t workers = fsm_layout(fsm_of(before), &layout) ? 1u << layout.worker_bits : 0;
     BUF_LOCAL(value);
 
-    if (!renewing->born && beside_key(row, BIRTH_KEY) >= 0 && put_new_birth(renewing) != 0) {
-        return fail_row(renewing, row, ERR_CORRUPT);
+    renewing->to->uid = birth.uid;
+    facts_birth_value(&birth, &value);
+    saved_add(&renewing->rows, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
+    if (state_level(before) >= command_since(COMMAND_WORKER_ACQUIRE_OF)) {
+        put_rules(renewing, (struct worker_rules){0});
     }
-    if (beside_key(row, BIRTH_KEY) == 0) {
-        return 0; /* the old cluster's */
+    /* Worker ids that are not in the state may have been granted since. */
+    for (uint32_t id = 0; id < workers; id++) {
+        struct worker_row row = {.id = id, .kind = WORKER_CLIENT};
+
+        row.name_len = (uint16_t)snprintf(row.name, sizeof row.name, "restored/%u", id);
+        put_worker(renewing, &row);
     }
-    if (beside_key(row, RULES_KEY) == 0) {
-        return put_rules(renewing, row);
-    }
-    if (!renewing->ruled && beside_key(row, RULES_KEY) > 0 && put_rules(renewing, NULL) != 0) {
-        return fail_row(renewing, row, ERR_CORRUPT);
-    }
+}
+
+static int renew_row(struct renewing *renewing, const struct saved_row *row)
+{
     switch (row->key[0]) {
     case STATE_TABLE_ADDRESSES:
     case STATE_TABLE_ANSWERS:
@@ -512,66 +455,55 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
         return 0; /* the old cluster's */
     case FSM_TABLE_KEYS:
         renewing->to->keys++;
-        return renewing->options->drop_keys
-                   ? 0
-                   : put_renewed(renewing, row, saved_value(row), row->value_len);
-    case FSM_TABLE_LAYOUTS:
-        return put_renewed(renewing, row, saved_value(row), row->value_len);
-    case STATE_TABLE_SETTINGS:
-        if (beside_key(row, TIME_KEY) != 0) {
-            return put_renewed(renewing, row, saved_value(row), row->value_len);
+        if (!renewing->options->drop_keys) {
+            put_renewed(renewing, row, saved_value(row), row->value_len);
         }
-        facts_time_value(renewing->now_ms, &value);
-        return put_renewed(renewing, row, value.data, value.len);
+        return 0;
+    case FSM_TABLE_LAYOUTS:
+        put_renewed(renewing, row, saved_value(row), row->value_len);
+        return 0;
+    case STATE_TABLE_SETTINGS:
+        return renew_setting(renewing, row);
     case FSM_TABLE_TAGS:
         return renew_tag(renewing, row);
     case FSM_TABLE_WORKERS:
         return renew_worker(renewing, row);
     default:
-        return fail_row(renewing, row, ERR_BAD_VERSION);
+        return fail_row(renewing->error, row, ERR_BAD_VERSION);
     }
 }
 
-/* The old rows must also be a valid state; the layout and the log's time come from it. */
-static int load_before(const struct saved *saved, struct renewing *renewing, uint64_t *ret_log_ms)
+/* Are the rows a valid state? contradiction: the error's text if they are not together. */
+static int load_rows(const struct saved *rows, uint64_t index, const char *contradiction,
+                     struct state *state, struct store_error *ret_error)
 {
-    struct snowflake_layout layout;
-    struct state *state = state_new(&fsm_machine);
-    int err = 0;
-
     state_load_begin(state);
-    for (size_t i = 0; i < saved->count && err == 0; i++) {
-        const struct saved_row *row = &saved->rows[i];
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct saved_row *row = &rows->rows[i];
+        int err = state_load_row(state, row->key, row->key_len, saved_value(row), row->value_len);
 
-        err = state_load_row(state, row->key, row->key_len, saved_value(row), row->value_len);
-        err = err == 0 ? 0 : fail_row(renewing, row, err);
+        if (err != 0) {
+            return fail_row(ret_error, row, err);
+        }
     }
-    if (err == 0 && state_load_end(state, saved->index) != 0) {
-        err = store_error_set(renewing->error, ERR_CORRUPT, "its rows contradict each other");
-    }
-    if (err == 0) {
-        *ret_log_ms = state->facts.log_ms;
-        renewing->ruled = state_level(state) < command_since(COMMAND_WORKER_ACQUIRE_OF);
-        renewing->worker_count = fsm_layout(fsm_of(state), &layout) ? 1u << layout.worker_bits : 0;
-    }
-    state_free(state);
-    return err;
+    return state_load_end(state, index) == 0
+               ? 0
+               : store_error_set(ret_error, ERR_CORRUPT, "%s", contradiction);
 }
 
-static int check_clock(const struct saved *saved, uint64_t log_ms, uint64_t now_ms,
-                       struct store_error *ret_error)
+/* The rows are sorted. */
+static int put_records(const struct saved *rows, struct renewed *to, struct store_error *ret_error)
 {
-    uint64_t at_least = later_of(saved->wall_ms, log_ms);
-    char now[TEXT_TIME_BYTES];
-    char then[TEXT_TIME_BYTES];
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct saved_row *row = &rows->rows[i];
 
-    if (now_ms >= at_least) {
-        return 0;
+        buf_put_str16(&to->rows, row->key, row->key_len);
+        buf_put_str32(&to->rows, saved_value(row), row->value_len);
+        to->digest += hash_row(row->key, row->key_len, saved_value(row), row->value_len);
+        to->workers += row->key[0] == FSM_TABLE_WORKERS;
     }
-    return store_error_set(ret_error, ERR_CLOCK_BACKWARDS,
-                           "this machine's clock says %s, but the state is of %s: set the clock "
-                           "right, since no snowflake id may be of a time that is over",
-                           text_time_rfc3339(now_ms, now), text_time_rfc3339(at_least, then));
+    to->row_count = rows->count;
+    return store_rows_check(to->rows.data, to->rows.len, to->digest, ret_error);
 }
 
 int renew(const struct saved *saved, const struct renew_options *options, uint64_t now_ms,
@@ -581,40 +513,43 @@ int renew(const struct saved *saved, const struct renew_options *options, uint64
                                 .now_ms = now_ms,
                                 .taken_ms = saved->wall_ms,
                                 .to = ret_renewed,
-                                .state = state_new(&fsm_machine),
                                 .zones = zones_new(),
                                 .error = ret_error};
-    uint64_t log_ms = 0;
+    struct state *before = state_new(&fsm_machine);
+    struct state *after = state_new(&fsm_machine);
+    char now[TEXT_TIME_BYTES];
+    char then[TEXT_TIME_BYTES];
+    uint64_t at_least;
     int err;
 
     *ret_renewed = (struct renewed){0};
-    err = load_before(saved, &renewing, &log_ms);
-    if (err == 0) {
-        err = check_clock(saved, log_ms, now_ms, ret_error);
+    err = load_rows(saved, saved->index, "its rows contradict each other", before, ret_error);
+    at_least = err == 0 ? later_of(saved->wall_ms, before->facts.log_ms) : 0;
+    if (now_ms < at_least) {
+        err = store_error_set(ret_error, ERR_CLOCK_BACKWARDS,
+                              "this machine's clock says %s, but the state is of %s: set the clock "
+                              "right, since no snowflake id may be of a time that is over",
+                              text_time_rfc3339(now_ms, now), text_time_rfc3339(at_least, then));
     }
-    state_load_begin(renewing.state);
+    if (err == 0) {
+        put_new_rows(&renewing, before);
+    }
+    state_free(before); /* a state may be large */
     for (size_t i = 0; i < saved->count && err == 0; i++) {
         err = renew_row(&renewing, &saved->rows[i]);
     }
-    if (err == 0 && !renewing.born) {
-        err = put_new_birth(&renewing);
-    }
-    if (err == 0 && !renewing.ruled) {
-        err = put_rules(&renewing, NULL);
-    }
-    if (err == 0) { /* the last table */
-        err = put_unknown_workers(&renewing, renewing.worker_count);
-    }
-    if (err == 0 && state_load_end(renewing.state, saved->index) != 0) {
-        err = store_error_set(ret_error, ERR_CORRUPT,
-                              "the new rows contradict each other: this is a bug of leafd");
-    }
-    state_free(renewing.state);
-    zones_free(renewing.zones);
     if (err == 0) {
-        err = store_rows_check(ret_renewed->rows.data, ret_renewed->rows.len, ret_renewed->digest,
-                               ret_error);
+        saved_sort(&renewing.rows);
+        err = load_rows(&renewing.rows, saved->index,
+                        "the new rows contradict each other: this is a bug of leafd", after,
+                        ret_error);
     }
+    if (err == 0) {
+        err = put_records(&renewing.rows, ret_renewed, ret_error);
+    }
+    state_free(after);
+    zones_free(renewing.zones);
+    saved_free(&renewing.rows);
     if (err != 0) {
         renewed_release(ret_renewed);
     }

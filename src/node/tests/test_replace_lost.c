@@ -77,7 +77,6 @@ static int start(struct world *world)
     member(&config->node.members, 2, "b:1");
     member(&config->node.members, 3, "c:1");
     config->data.dir = world->root;
-    config->data.create = true;
     return lost_choose(config, &world->error);
 }
 

@@ -26,7 +26,7 @@ static void test_defaults(void **state)
     assert_string_equal(config->data.dir, "/var/lib/leafd");
     assert_int_equal(config->data.map_bytes, 16ULL << 30);
     assert_true(config->data.map_by_disk);
-    assert_true(config->data.create);
+    assert_int_equal(config->bootstrap, CONFIG_BOOTSTRAP_MEMBERS);
     assert_string_equal(config->http.listen_address, "127.0.0.1:8080");
     assert_string_equal(config->node.http_address, "127.0.0.1:8080");
     assert_int_equal(config->http.loops, rules_http_loops(uv_available_parallelism()));

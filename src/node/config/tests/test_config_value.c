@@ -141,11 +141,14 @@ static void test_bool_level(void **state)
     expect_flag_error(f, "--data-loose-mode", "yes", "\"yes\" is not valid: must be true or false");
     expect_flag_error(f, "--data-loose-mode", "", "must be true or false");
     expect_flag_ok(f, "--cluster-bootstrap", "members");
-    assert_true(f->config.data.create && !f->config.node.bootstrap_single);
+    assert_int_equal(f->config.bootstrap, CONFIG_BOOTSTRAP_MEMBERS);
+    assert_false(f->config.node.bootstrap_single);
     expect_flag_ok(f, "--cluster-bootstrap", "single");
-    assert_true(f->config.data.create && f->config.node.bootstrap_single);
+    assert_int_equal(f->config.bootstrap, CONFIG_BOOTSTRAP_SINGLE);
+    assert_true(f->config.node.bootstrap_single);
     expect_flag_ok(f, "--cluster-bootstrap", "never");
-    assert_true(!f->config.data.create && !f->config.node.bootstrap_single);
+    assert_int_equal(f->config.bootstrap, CONFIG_BOOTSTRAP_NEVER);
+    assert_false(f->config.node.bootstrap_single);
     expect_flag_error(f, "--cluster-bootstrap", "", "must be members, single or never");
     expect_flag_ok(f, "--log-level", "debug");
     assert_int_equal(f->config.log_level, LOG_LEVEL_DEBUG);
