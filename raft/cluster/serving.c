@@ -413,7 +413,7 @@ void serving_reset(struct serving *serving)
     serving->large_index = 0;
     timer_cancel(serving->on->timers, &serving->large_time);
     rounds_stop(&serving->round);
-    serving->on->service->ops->reset(serving->on->service); /* R7 */
+    serving->on->service->ops->event(serving->on->service, SERVICE_RESET, 0); /* R7 */
     ASSERT_IMPLIES(serving->on->stopping, serving->count == 0);
 }
 
