@@ -484,12 +484,13 @@ static void admit(struct serving *serving, struct work *work)
 static void submit_large(struct serving *serving)
 {
     struct work *work = TAILQ_FIRST(&serving->large);
+    struct disk *disk = serving->on->disk;
 
     if (work == NULL || timer_is_armed(&serving->large_time) ||
         serving->large_index > driver_applied(serving->on->driver)->index) {
         return;
     }
-    if (driver_disk_owes(serving->on->driver)) {
+    if (disk->ops->owes != NULL && disk->ops->owes(disk)) { /* rows of the last one */
         context_arm_in(serving->on, &serving->large_time, LARGE_AGAIN_MS);
         return;
     }
