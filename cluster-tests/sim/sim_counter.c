@@ -209,9 +209,16 @@ static int on_start(struct service *service, struct replica *replica,
     return 0;
 }
 
-static void on_event(struct service *service)
+static void on_call(struct service *service)
 {
     (void)service;
+}
+
+static void on_event(struct service *service, enum service_event event, uint64_t number)
+{
+    (void)service;
+    (void)event;
+    (void)number;
 }
 
 static uint8_t on_serves(const struct service *service)
@@ -317,26 +324,21 @@ void sim_counter_node_init(struct sim_node *node)
 {
     static const struct service_ops ops = {
         .start = on_start,
-        .started = on_event,
-        .stop = on_event,
-        .close = on_event,
-        .release = on_event,
+        .stop = on_call,
+        .close = on_call,
+        .release = on_call,
         .turn = on_turn,
-        .woken = on_event,
+        .woken = on_call,
         .receive = on_receive,
-        .link_changed = on_number,
-        .installed = on_number,
+        .event = on_event,
         .serves = on_serves,
-        .reset = on_event,
         .query = on_query,
         .accepts = on_accepts,
         .admit = on_admit,
         .lead = on_lead,
         .marks = on_marks,
         .take_marks = on_take_marks,
-        .drain = on_event,
         .may_transfer = on_may_transfer,
-        .transfer_ended = on_event,
         .give_back = on_number,
         .gave_back = on_gave_back,
     };

@@ -57,7 +57,7 @@ static void replica_installed_cb(struct driver_observer *observer, uint64_t inde
     compare_installed(&replica->compare);
     /* Indexes were skipped: submitted requests have an unknown outcome. */
     requests_role_changed(&replica->requests);
-    replica->context.service->ops->installed(replica->context.service, index);
+    replica->context.service->ops->event(replica->context.service, SERVICE_INSTALLED, index);
     NOTIFY(&replica->context, installed, index);
 }
 
@@ -134,7 +134,7 @@ void replica_link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
         snapshot_end_transfer(&replica->driver.transfers, peer);
     }
     requests_link_changed(&replica->requests, peer, up);
-    replica->context.service->ops->link_changed(replica->context.service, peer);
+    replica->context.service->ops->event(replica->context.service, SERVICE_LINK, peer);
     if (up) {
         peers_report(&replica->peers, peer);
     }
@@ -301,7 +301,7 @@ int replica_start(struct replica *replica, const struct replica_config *config,
     birth_watch_turn(&replica->peers.births);
     peers_turn(&replica->peers);
     clock_check_members(&replica->clock_sync.check, driver_configuration(&replica->driver)->count);
-    parts->service->ops->started(parts->service);
+    parts->service->ops->event(parts->service, SERVICE_STARTED, 0);
     return 0;
 }
 
@@ -515,7 +515,7 @@ void replica_transfer_end(struct replica *replica)
     replica->requests.serving.holding = false;
     replica->requests.serving.starved_at = 0;
     context_wake(&replica->context, WAKE_ALL);
-    replica->context.service->ops->transfer_ended(replica->context.service);
+    replica->context.service->ops->event(replica->context.service, SERVICE_TRANSFER_ENDED, 0);
 }
 
 void replica_give_back(struct replica *replica, uint64_t deadline_ms)
@@ -579,7 +579,7 @@ static void continue_stop(struct replica *replica)
 
 void replica_drain(struct replica *replica)
 {
-    replica->context.service->ops->drain(replica->context.service);
+    replica->context.service->ops->event(replica->context.service, SERVICE_DRAINS, 0);
     replica->hands_over = true;
     context_wake(&replica->context, WAKE_ALL);
 }

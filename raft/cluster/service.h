@@ -50,6 +50,17 @@ struct service_lead_ask {
     int status;          /* to be set: LED */
 };
 
+/* What the replica reports; with a number, where one is named. */
+enum service_event {
+    SERVICE_STARTED,       /* the replica runs */
+    SERVICE_LINK,          /* a link to this peer came or went */
+    SERVICE_INSTALLED,     /* a snapshot replaced the state, up to this index */
+    SERVICE_RESET,         /* leadership or the term changed, a snapshot jumped over indexes, or the
+                              node stops: this node's work as the leader is void */
+    SERVICE_DRAINS,        /* the node will stop, and continues to serve until then */
+    SERVICE_TRANSFER_ENDED /* after may_transfer(): this node continues to lead */
+};
+
 struct service_ops {
     /* --- its life --- */
 
@@ -57,8 +68,6 @@ struct service_ops {
      * an error that prevents the start. */
     int (*start)(struct service *service, struct replica *replica,
                  const struct store_loaded *loaded);
-    /* The replica runs. */
-    void (*started)(struct service *service);
     /* Answer all requests with ERR_SHUTTING_DOWN, from now on. */
     void (*stop)(struct service *service);
     /* After replica_close(): free all but what other threads may look at yet. */
@@ -78,15 +87,9 @@ struct service_ops {
     /* A frame of a kind that is not the replica's. False: malformed, or of no kind. */
     bool (*receive)(struct service *service, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
-    /* A link came or went. */
-    void (*link_changed)(struct service *service, uint64_t peer);
-    /* A snapshot replaced the state. */
-    void (*installed)(struct service *service, uint64_t index);
+    void (*event)(struct service *service, enum service_event event, uint64_t number);
     /* What this node serves now: bits of enum wire_serves, of which KNOWN is one. */
     uint8_t (*serves)(const struct service *service);
-    /* Leadership or the term changed, a snapshot jumped over indexes, or the node stops: this
-     * node's work as the leader is void. */
-    void (*reset)(struct service *service);
 
     /* --- requests, on the leader --- */
 
@@ -112,13 +115,9 @@ struct service_ops {
 
     /* --- the end --- */
 
-    /* The node will stop, and continues to serve until then. */
-    void (*drain)(struct service *service);
     /* This leader must hand over. True once it can: what it holds as the leader was given back, or
      * the time for that is over. Called until then. */
     bool (*may_transfer)(struct service *service);
-    /* This node continues to lead. */
-    void (*transfer_ended)(struct service *service);
     /* Give back to the cluster what this node holds, as much as possible before deadline_ms. */
     void (*give_back)(struct service *service, uint64_t deadline_ms);
     bool (*gave_back)(const struct service *service);

@@ -413,7 +413,7 @@ void serving_reset(struct serving *serving)
     serving->large_index = 0;
     timer_cancel(serving->on->timers, &serving->large_time);
     rounds_stop(&serving->round);
-    serving->on->service->ops->reset(serving->on->service); /* R7 */
+    serving->on->service->ops->event(serving->on->service, SERVICE_RESET, 0); /* R7 */
     ASSERT_IMPLIES(serving->on->stopping, serving->count == 0);
 }
 
@@ -484,12 +484,13 @@ static void admit(struct serving *serving, struct work *work)
 static void submit_large(struct serving *serving)
 {
     struct work *work = TAILQ_FIRST(&serving->large);
+    struct disk *disk = serving->on->disk;
 
     if (work == NULL || timer_is_armed(&serving->large_time) ||
         serving->large_index > driver_applied(serving->on->driver)->index) {
         return;
     }
-    if (driver_disk_owes(serving->on->driver)) {
+    if (disk->ops->owes != NULL && disk->ops->owes(disk)) { /* rows of the last one */
         context_arm_in(serving->on, &serving->large_time, LARGE_AGAIN_MS);
         return;
     }

@@ -20,23 +20,6 @@ static void replace(struct store_position *position, const struct store_position
     store_position_copy(position, by);
 }
 
-static void drop_rows(struct applier *applier)
-{
-    row_changes_release(&applier->rows);
-    applier->rows = (struct row_changes){0};
-    applier->rows_since_ms = UINT64_MAX;
-    applier->rows_many = false;
-    timer_cancel(applier->timers, &applier->rows_due);
-}
-
-void applier_free(struct applier *applier)
-{
-    drop_rows(applier);
-    state_free(applier->next);
-    store_position_release(&applier->applied);
-    store_position_release(&applier->durable);
-}
-
 /* --- entries --- */
 
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
@@ -274,7 +257,11 @@ void applier_install(struct applier *applier, struct store_position *position, s
     ASSERT(state_digest(state) == position->digest);
     applier->installing = true;
     applier->next = state;
-    drop_rows(applier); /* the snapshot's rows replace them */
+    row_changes_release(&applier->rows); /* the snapshot's rows replace them */
+    applier->rows = (struct row_changes){0};
+    applier->rows_since_ms = UINT64_MAX;
+    applier->rows_many = false;
+    timer_cancel(applier->timers, &applier->rows_due);
     applier->writes->epoch++;
     write = writes_new(applier->writes, STORE_INSTALL);
     write->op.position = *position;

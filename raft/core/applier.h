@@ -53,8 +53,6 @@ struct applier {
     bool installing;
 };
 
-void applier_free(struct applier *applier);
-
 /* --- entries: each the one after the applied index --- */
 
 /* An entry that needs no action. */

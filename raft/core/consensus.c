@@ -199,17 +199,6 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self)
 
 #define MISSED_HEARTBEATS 2 /* of a leader whose address refuses connections */
 
-void leader_watch_on_message(struct consensus *consensus)
-{
-    consensus->heard_ms = clock_now_ms(consensus->clock);
-    consensus->trust = LEADER_TRUSTED;
-    /* The core draws its timeout once, and each message of the leader restarts it. */
-    if (consensus->drawn_timeout_ms != 0 && consensus->raft.state == RAFT_FOLLOWER) {
-        consensus->raft.follower_state.randomized_election_timeout = consensus->drawn_timeout_ms;
-    }
-    consensus->drawn_timeout_ms = 0;
-}
-
 static unsigned patience_ms(const struct consensus *consensus)
 {
     const struct raft *raft = &consensus->raft;

@@ -128,7 +128,7 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self);
  * --- leader_watch: what a follower assumes about its leader: when it was heard, whether it is
  * gone.
  *
- * The happy path: each message of the leader shows that it is alive (leader_watch_on_message()).
+ * The happy path: each message of the leader shows that it is alive (note_leader() in driver.c).
  * If the leader's process ends, its address refuses connections, which the links notice at once. If
  * it is also not heard for two heartbeats, the followers forget it and stand for election one after
  * the other, long before their election timeouts. A leader that hears no majority for an election
@@ -139,9 +139,6 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self);
  * heartbeat. A leader whose machine is lost refuses nothing and sends nothing; then the election
  * timeout decides.
  */
-
-/* The leader of this term, or of a later one, has sent something. */
-void leader_watch_on_message(struct consensus *consensus);
 
 /* A peer's address has no listener; or the peer reports that it stepped down in this term. If it is
  * the leader, this node may stand for election earlier: true if its timer is now due earlier. */

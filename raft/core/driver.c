@@ -532,7 +532,10 @@ static void forget_foreseen(struct driver *driver)
 void driver_close(struct driver *driver)
 {
     ASSERT(driver_is_quiet(driver));
-    applier_free(&driver->applier);
+    row_changes_release(&driver->applier.rows);
+    state_free(driver->applier.next);
+    store_position_release(&driver->applier.applied);
+    store_position_release(&driver->applier.durable);
     snapshot_drop_in(&driver->transfers, false);
     trial_drop(&driver->trial);
     if (driver->consensus != NULL) {
@@ -726,10 +729,19 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
 /* A plausible message shows that its sender leads. */
 static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
 {
+    struct consensus *consensus = driver->consensus;
+
     trust_note_leader(&driver->trust, from, term);
-    if (term >= driver_term(driver)) {
-        leader_watch_on_message(driver->consensus);
+    if (term < driver_term(driver)) {
+        return;
     }
+    consensus->heard_ms = clock_now_ms(driver->clock);
+    consensus->trust = LEADER_TRUSTED;
+    /* The core draws its timeout once, and each message of the leader restarts it. */
+    if (consensus->drawn_timeout_ms != 0 && consensus->raft.state == RAFT_FOLLOWER) {
+        consensus->raft.follower_state.randomized_election_timeout = consensus->drawn_timeout_ms;
+    }
+    consensus->drawn_timeout_ms = 0;
 }
 
 /* False: it contradicts the entries committed here. */
@@ -1411,13 +1423,6 @@ bool driver_turn(struct driver *driver)
 bool driver_disk_is_low(const struct driver *driver)
 {
     return driver->writes.disk->ops->low(driver->writes.disk);
-}
-
-bool driver_disk_owes(const struct driver *driver)
-{
-    struct disk *disk = driver->writes.disk;
-
-    return disk->ops->owes != NULL && disk->ops->owes(disk);
 }
 
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,

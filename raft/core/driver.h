@@ -206,8 +206,6 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
 
 /* Is space low on the disk? */
 bool driver_disk_is_low(const struct driver *driver);
-/* Are rows of a large command still on their way to their place on it? */
-bool driver_disk_owes(const struct driver *driver);
 
 /* Put a record of this node's own on disk (store.h, STORE_LOCAL); the bytes are copied. done is
  * called when it is durable, or when the driver was quiesced meanwhile; NULL: not awaited. */

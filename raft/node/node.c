@@ -384,7 +384,7 @@ static void join_down(struct net_conn *conn, enum net_conn_state from, const cha
     struct join *join = conn->owner;
 
     if (conn->untrusted) {
-        join->offer = (join->offer + 1) % join->hub.keys->credential_count;
+        join->offer = (join->offer + 1) % join->hub.config.keys->credential_count;
         join_again(join, JOIN_SOON_MS, join->offer != 0 ? NULL : reason);
         return;
     }
@@ -462,11 +462,11 @@ static int join_cluster(struct node *node, uint64_t store_id, struct store_error
     join->handles_open = 3;
     join->receiver = (struct net_receiver){.judge = join_judge, .introduce = join_introduce};
     net_hub_init(&join->hub, node->loop,
-                 &(struct net_uv_config){.node_id = settings->node_id,
-                                         .store_id = store_id,
-                                         .cluster_id = settings->cluster_id,
-                                         .keys = node->keys},
-                 &join->receiver);
+                 &(struct net_uv_config){.self = {.node_id = settings->node_id,
+                                                  .store_id = store_id,
+                                                  .cluster_id = settings->cluster_id,
+                                                  .receiver = &join->receiver},
+                                         .keys = node->keys});
     ASSERT(uv_timer_init(node->loop, &join->timer) == 0);
     ASSERT(uv_signal_init(node->loop, &join->sigterm) == 0);
     ASSERT(uv_signal_init(node->loop, &join->sigint) == 0);
@@ -483,7 +483,7 @@ static int join_cluster(struct node *node, uint64_t store_id, struct store_error
         (void)uv_run(node->loop, UV_RUN_ONCE);
     }
     ASSERT(join->done);
-    net_keys_unref(join->hub.keys);
+    net_keys_unref(join->hub.config.keys);
     status = join->status;
     free(join);
     return status;
@@ -629,8 +629,9 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings,
 {
     struct node *node = MUST_HAVE(calloc(1, sizeof *node));
     struct state *state = state_new(service->machine);
-    struct net_uv_config net = {.node_id = settings->node_id,
-                                .cluster_id = settings->cluster_id,
+    struct net_uv_config net = {.self = {.node_id = settings->node_id,
+                                         .cluster_id = settings->cluster_id,
+                                         .receiver = &node->replica.peers.receiver},
                                 .listen_address = settings->listen_address};
     struct store_loaded loaded;
     int rv;
@@ -653,9 +654,9 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings,
     if (rv != 0) {
         goto err_loaded;
     }
-    net.store_id = loaded.identity.store_id;
+    net.self.store_id = loaded.identity.store_id;
     net.keys = node->keys;
-    rv = net_uv_open(node->loop, &net, &node->replica.peers.receiver, &node->net);
+    rv = net_uv_open(node->loop, &net, &node->net);
     if (rv != 0) {
         snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s; %s",
                  net.listen_address, address_reason(rv, errno), address_hint(rv, errno));

@@ -19,20 +19,15 @@ static uint32_t or_default(uint32_t value, uint32_t standard)
     return value != 0 ? value : standard;
 }
 
-void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
-                  struct net_receiver *receiver)
+void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config)
 {
-    *hub = (struct net_hub){.loop = loop, .config = *config, .receiver = receiver};
+    *hub = (struct net_hub){.loop = loop, .config = *config};
     hub->config.connect_ms = or_default(config->connect_ms, LIMIT_CONNECT_MS);
     hub->config.handshake_ms = or_default(config->handshake_ms, LIMIT_HANDSHAKE_MS);
     hub->config.idle_ms = or_default(config->idle_ms, LIMIT_PEER_IDLE_MS);
     hub->config.stall_ms = or_default(config->stall_ms, LIMIT_PEER_STALL_MS);
     hub->config.silent_ms = or_default(config->silent_ms, LIMIT_PEER_SILENT_MS);
-    hub->handshake = (struct handshake_config){.node_id = config->node_id,
-                                               .store_id = config->store_id,
-                                               .cluster_id = config->cluster_id,
-                                               .receiver = receiver};
-    hub->keys = net_keys_ref(config->keys);
+    (void)net_keys_ref(config->keys);
     prng_seed(&hub->prng, prng_entropy());
 }
 
@@ -42,8 +37,8 @@ void net_hub_release(struct net_hub *hub)
     hub->alive_count--;
     if (hub->alive_count == 0 && hub->all_gone != NULL) {
         ASSERT(hub->closing);
-        net_keys_unref(hub->keys);
-        hub->keys = NULL;
+        net_keys_unref(hub->config.keys);
+        hub->config.keys = NULL;
         hub->all_gone(hub);
     }
 }
@@ -274,7 +269,7 @@ bool net_conn_keys_changed(struct net_conn *conn, uint32_t wait_ms)
     const uint64_t interval_ms = check_interval_ms(conn);
 
     if (conn->state != NET_CONN_UP || conn->expires_ms != 0 ||
-        net_keys_find(conn->hub->keys, conn->out.tls->peer.credential_id) != NULL) {
+        net_keys_find(conn->hub->config.keys, conn->out.tls->peer.credential_id) != NULL) {
         return false;
     }
     ASSERT(conn->out.tls->state == CHANNEL_OPEN);
@@ -371,9 +366,9 @@ static bool secure(struct net_conn *conn)
     }
     peer = &conn->out.tls->peer;
     if (conn->role == NET_CONN_ACCEPTS) {
-        handshake_accept(&conn->handshake, &conn->hub->handshake, peer);
+        handshake_accept(&conn->handshake, &conn->hub->config.self, peer);
     } else { /* of one that joins, wanted_id is 0 */
-        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id, peer, &out);
+        handshake_dial(&conn->handshake, &conn->hub->config.self, conn->wanted_id, peer, &out);
     }
     tls_channel_write(conn->out.tls, out.data, out.len);
     net_out_flush(&conn->out);
@@ -407,7 +402,7 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
         return;
     }
     if (conn->out.tls == NULL) { /* an acceptor's first bytes */
-        conn->out.tls = tls_channel_new(hub->keys, NULL, hub->config.node_id, 0);
+        conn->out.tls = tls_channel_new(hub->config.keys, NULL, hub->config.self.node_id, 0);
     }
     tls_channel_feed(conn->out.tls, buf->base, (size_t)len);
     if (conn->out.tls->state == CHANNEL_OPEN || secure(conn)) {
@@ -429,12 +424,13 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 
 void net_conn_begin(struct net_conn *conn)
 {
-    unsigned timeout_ms = conn->hub->config.stall_ms;
+    const struct net_uv_config *config = &conn->hub->config;
+    unsigned timeout_ms = config->stall_ms;
     uv_os_fd_t fd;
     int rv;
 
     ASSERT(conn->state == NET_CONN_HANDSHAKE);
-    ASSERT(uv_timer_start(&conn->timer, deadline_cb, conn->hub->config.handshake_ms, 0) == 0);
+    ASSERT(uv_timer_start(&conn->timer, deadline_cb, config->handshake_ms, 0) == 0);
     conn->read_ms = uv_now(conn->hub->loop);
     /* Send small frames at once, and have the kernel give up on a peer that acknowledges nothing.
      * Neither is needed for correctness, so a failure is ignored. */
@@ -449,9 +445,8 @@ void net_conn_begin(struct net_conn *conn)
     }
     if (conn->role != NET_CONN_ACCEPTS) { /* an acceptor waits for the first byte */
         conn->out.tls = tls_channel_new(
-            conn->hub->keys,
-            &conn->hub->keys->credentials[conn->offer % conn->hub->keys->credential_count],
-            conn->hub->config.node_id, conn->wanted_id);
+            config->keys, &config->keys->credentials[conn->offer % config->keys->credential_count],
+            config->self.node_id, conn->wanted_id);
         net_out_flush(&conn->out);
     }
 }

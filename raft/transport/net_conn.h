@@ -27,9 +27,7 @@
  */
 
 struct net_uv_config {
-    uint64_t node_id;
-    uint64_t store_id;
-    const char *cluster_id;     /* borrowed until close */
+    struct handshake_config self; /* borrowed until close; its receiver gets all events */
     struct net_keys *keys;      /* with which nodes authenticate each other; a reference is taken */
     const char *listen_address; /* "host:port" to bind; port 0 picks one (tests) */
     /* 0: the limit of limits.h; tests set shorter ones */
@@ -42,10 +40,8 @@ struct net_uv_config {
 
 struct net_hub {
     uv_loop_t *loop;
-    struct net_receiver *receiver; /* NULL: there are no links */
-    struct net_uv_config config;   /* times filled in */
-    struct net_keys *keys;         /* those in force; connections hold the keys they began with */
-    struct handshake_config handshake;
+    struct net_uv_config config; /* times filled in, and the keys in force: connections hold the
+                                    keys they began with */
     struct prng prng;
     bool closing;         /* nothing new begins, and the receiver is no longer called */
     unsigned alive_count; /* objects that hold the hub: each adds itself */
@@ -55,8 +51,7 @@ struct net_hub {
 };
 
 /* Times that are 0 become the limits. The caller fills in all_gone. */
-void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config,
-                  struct net_receiver *receiver);
+void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config);
 
 /* An object that held the hub is gone. The last one calls all_gone, which may free the hub. */
 void net_hub_release(struct net_hub *hub);

@@ -94,7 +94,7 @@ static bool link_is_news(const struct net_link *link, const char *reason)
 
 static void link_up(struct net_conn *conn)
 {
-    struct net_receiver *receiver = conn->hub->receiver;
+    struct net_receiver *receiver = conn->hub->config.self.receiver;
     struct net_link *link = conn->owner;
     char address[LIMIT_ADDRESS_BYTES * 2];
 
@@ -106,7 +106,7 @@ static void link_up(struct net_conn *conn)
 
 static void link_failed(struct net_conn *conn)
 {
-    struct net_receiver *receiver = conn->hub->receiver;
+    struct net_receiver *receiver = conn->hub->config.self.receiver;
     const struct handshake *handshake = &conn->handshake;
     const struct handshake_reject_info *info = handshake_reject_info(handshake->reject);
     const char *text = handshake_reason(handshake);
@@ -138,7 +138,7 @@ static void link_down(struct net_conn *conn, enum net_conn_state from, const cha
     if (conn->was_up) {
         link->offer = 0;
     } else if (from == NET_CONN_HANDSHAKE && conn->untrusted) {
-        link->offer = (conn->offer + 1) % hub->keys->credential_count;
+        link->offer = (conn->offer + 1) % hub->config.keys->credential_count;
         another = link->offer != 0;
     }
     if (!hub->closing && !another && link_is_news(link, reason)) {
@@ -162,7 +162,7 @@ static void link_down(struct net_conn *conn, enum net_conn_state from, const cha
         link->backoff_ms = LIMIT_REDIAL_MAX_MS;
     }
     if (conn->refused) {
-        hub->receiver->gone(hub->receiver, conn->wanted_id);
+        hub->config.self.receiver->gone(hub->config.self.receiver, conn->wanted_id);
     }
 }
 
@@ -170,7 +170,7 @@ static void link_down(struct net_conn *conn, enum net_conn_state from, const cha
  * itself may be gone. */
 static void link_freed(struct net_conn *conn)
 {
-    struct net_receiver *receiver = conn->hub->receiver;
+    struct net_receiver *receiver = conn->hub->config.self.receiver;
 
     if (conn->was_up && !conn->hub->closing) {
         receiver->link_changed(receiver, conn->handshake.peer_id, false);
@@ -280,7 +280,7 @@ static void inbound_failed(struct net_conn *conn)
 
 static const char *inbound_frame(struct net_conn *conn, const struct frame *frame)
 {
-    struct net_receiver *receiver = conn->hub->receiver;
+    struct net_receiver *receiver = conn->hub->config.self.receiver;
     bool fits = receiver->receive(receiver, conn->handshake.peer_id, frame->type, frame->payload,
                                   frame->len);
 
@@ -426,7 +426,7 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
         if (link != NULL) {
             link_detach(link, "its address changed");
         } else { /* a new one, which holds the hub */
-            ASSERT(peers[i].id > 0 && peers[i].id != net->hub.config.node_id);
+            ASSERT(peers[i].id > 0 && peers[i].id != net->hub.config.self.node_id);
             link = MUST_HAVE(calloc(1, sizeof *link));
             link->net = net;
             link->id = peers[i].id;
@@ -498,15 +498,14 @@ static void all_gone(struct net_hub *hub)
     cb(data);
 }
 
-int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_receiver *receiver,
-                struct net_uv **ret_net)
+int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_uv **ret_net)
 {
     struct sockaddr_storage address;
     struct net_uv *net;
     int fd;
     int rv;
 
-    ASSERT(config->node_id > 0 && config->node_id <= LIMIT_NODE_ID);
+    ASSERT(config->self.node_id > 0 && config->self.node_id <= LIMIT_NODE_ID);
     /* Open the socket before any handle: only a running loop can close a handle. */
     rv = address_resolve(config->listen_address, &address);
     if (rv == 0) {
@@ -517,7 +516,7 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     }
     net = MUST_HAVE(calloc(1, sizeof *net));
     net->base.ops = &net_uv_ops;
-    net_hub_init(&net->hub, loop, config, receiver);
+    net_hub_init(&net->hub, loop, config);
     net->hub.all_gone = all_gone;
     net->port = address_port(&address);
     TAILQ_INIT(&net->links);
@@ -573,7 +572,7 @@ uint16_t net_uv_port(const struct net_uv *net)
 
 bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_renewed)
 {
-    struct net_keys *had = net->hub.keys;
+    struct net_keys *had = net->hub.config.keys;
     bool same = had->credential_count == keys->credential_count;
     struct net_conn *conn;
     struct net_link *link;
@@ -584,7 +583,7 @@ bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_re
             memcmp(had->credentials[i].id, keys->credentials[i].id, NET_CREDENTIAL_ID_BYTES) == 0 &&
             !had->credentials[i].certificate;
     }
-    net->hub.keys = keys;
+    net->hub.config.keys = keys;
     TAILQ_FOREACH (link, &net->links, link) {
         link->offer = 0;
         count += link->conn != NULL &&

@@ -68,7 +68,7 @@ struct net_link {
  * dial without blocking). Hosts are IPv4 literals, IPv6 literals in brackets, or names. 0;
  * ERR_INVALID (address), ERR_EXISTS (address in use), ERR_IO. The receiver is never called from
  * inside a function of net_uv.h or net.h, and never after net_uv_close() was called. */
-int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_receiver *receiver,
+int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config,
                 struct net_uv **ret_net) MUST_CHECK;
 
 struct net *net_uv_net(struct net_uv *net);

@@ -540,14 +540,6 @@ static int on_start(struct service *base, struct replica *replica,
     return 0;
 }
 
-static void on_started(struct service *base)
-{
-    struct id_service *service = service_of(base);
-
-    change_log_begin(&service->change_log, service->replica, service->lease, &service->snowflake);
-    atomic_store(&service->health.seen.started, true);
-}
-
 /* --- turns --- */
 
 /* Log once when snowflake ids are first refused, are refused for another reason, or are served
@@ -685,23 +677,34 @@ static uint8_t on_serves(const struct service *base)
                      (has_snowflake ? WIRE_SERVES_SNOWFLAKE : 0));
 }
 
-static void on_link_changed(struct service *base, uint64_t peer)
-{
-    buffers_link_changed(&service_of(base)->buffers, peer);
-}
-
-static void on_reset(struct service *base)
-{
-    windows_forget(service_of(base)->windows); /* R7 */
-}
-
-static void on_installed(struct service *base, uint64_t index)
+static void on_event(struct service *base, enum service_event event, uint64_t number)
 {
     struct id_service *service = service_of(base);
 
-    growth_reset(&service->growth, id_tags_ms(&service->context));
-    log_info("raft", "snapshot installed", "index=%llu tags=%zu", ull(index),
-             fsm_tag_count(service->context.fsm));
+    switch (event) {
+    case SERVICE_STARTED:
+        change_log_begin(&service->change_log, service->replica, service->lease,
+                         &service->snowflake);
+        atomic_store(&service->health.seen.started, true);
+        break;
+    case SERVICE_LINK:
+        buffers_link_changed(&service->buffers, number);
+        break;
+    case SERVICE_INSTALLED:
+        growth_reset(&service->growth, id_tags_ms(&service->context));
+        log_info("raft", "snapshot installed", "index=%llu tags=%zu", ull(number),
+                 fsm_tag_count(service->context.fsm));
+        break;
+    case SERVICE_RESET:
+        windows_forget(service->windows); /* R7 */
+        break;
+    case SERVICE_DRAINS:
+        atomic_store(&service->health.seen.stopping, true);
+        break;
+    case SERVICE_TRANSFER_ENDED:
+        windows_open(service->windows);
+        break;
+    }
 }
 
 /* --- requests, on the leader --- */
@@ -864,11 +867,6 @@ static int on_take_marks(struct service *base, const void *data, size_t len, con
 
 /* --- the end --- */
 
-static void on_drain(struct service *base)
-{
-    atomic_store(&service_of(base)->health.seen.stopping, true);
-}
-
 /* R10: the windows' ids left are given back before another leader reserves ids after them.
  * Meanwhile nothing is taken from the windows, and everything else continues. */
 static bool on_may_transfer(struct service *base)
@@ -885,11 +883,6 @@ static bool on_may_transfer(struct service *base)
         windows_close(windows, service->windows_until_ms);
     }
     return windows_given_back(windows) || now_ms >= service->windows_until_ms;
-}
-
-static void on_transfer_ended(struct service *base)
-{
-    windows_open(service_of(base)->windows);
 }
 
 static const struct tag_row *on_row_of(void *data, const char *name, size_t len)
@@ -956,17 +949,14 @@ void id_service_init(struct id_service *service, const struct id_service_config 
 {
     static const struct service_ops ops = {
         .start = on_start,
-        .started = on_started,
         .stop = on_stop,
         .close = on_close,
         .release = on_release,
         .turn = on_turn,
         .woken = on_woken,
         .receive = on_receive,
-        .link_changed = on_link_changed,
-        .installed = on_installed,
+        .event = on_event,
         .serves = on_serves,
-        .reset = on_reset,
         .query = on_query,
         .accepts = on_accepts,
         .admit = ids_admit_cb,
@@ -974,9 +964,7 @@ void id_service_init(struct id_service *service, const struct id_service_config 
         .led = on_led,
         .marks = on_marks,
         .take_marks = on_take_marks,
-        .drain = on_drain,
         .may_transfer = on_may_transfer,
-        .transfer_ended = on_transfer_ended,
         .give_back = on_give_back,
         .gave_back = on_gave_back,
     };

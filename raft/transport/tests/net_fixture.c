@@ -128,9 +128,10 @@ void net_node_init(struct net_node *node, struct net_world *world, uint64_t id)
                                            .refused = refused};
     node->world = world;
     node->receive_result = true;
-    node->config.node_id = id;
-    node->config.store_id = 1000 + id;
-    node->config.cluster_id = "test";
+    node->config.self.node_id = id;
+    node->config.self.store_id = 1000 + id;
+    node->config.self.cluster_id = "test";
+    node->config.self.receiver = &node->receiver;
     node->level = LEVEL_FIRST;
     node->secrets[0] = "secret";
     (void)snprintf(node->listen_address, sizeof node->listen_address, "127.0.0.1:0");
@@ -170,13 +171,12 @@ void net_node_secret(struct net_node *node, const char *first, const char *secon
 void net_node_open(struct net_node *node)
 {
     struct net_keys *keys =
-        net_fixture_keys(node->config.cluster_id, node->secrets[0], node->secrets[1]);
+        net_fixture_keys(node->config.self.cluster_id, node->secrets[0], node->secrets[1]);
 
     assert_null(node->net);
     node->config.keys = keys;
     node->config.listen_address = node->listen_address;
-    assert_int_equal(net_uv_open(&node->world->loop, &node->config, &node->receiver, &node->net),
-                     0);
+    assert_int_equal(net_uv_open(&node->world->loop, &node->config, &node->net), 0);
     net_keys_unref(keys);
     assert_true(net_uv_port(node->net) > 0);
     (void)snprintf(node->listen_address, sizeof node->listen_address, "127.0.0.1:%u",
@@ -217,10 +217,10 @@ void net_node_set_peers(struct net_node *node, const struct net_node *a, const s
     size_t count = 0;
 
     if (a != NULL) {
-        peers[count++] = peer_of(a->config.node_id, a->listen_address);
+        peers[count++] = peer_of(a->config.self.node_id, a->listen_address);
     }
     if (b != NULL) {
-        peers[count++] = peer_of(b->config.node_id, b->listen_address);
+        peers[count++] = peer_of(b->config.self.node_id, b->listen_address);
     }
     net->ops->set_peers(net, peers, count);
 }

@@ -179,7 +179,7 @@ static void test_wrong_cluster(void **state)
 {
     struct net_pair *pair = *state;
 
-    pair->b.config.cluster_id = "other";
+    pair->b.config.self.cluster_id = "other";
     net_pair_open(pair);
     RUN_UNTIL(&pair->world, pair->a.refusals == 1 && pair->b.refusals == 1);
     assert_int_equal(pair->a.refused_by, 2);
@@ -206,7 +206,7 @@ static void test_same_id_twice(void **state)
 {
     struct net_pair *pair = *state;
 
-    pair->b.config.node_id = 1;
+    pair->b.config.self.node_id = 1;
     net_node_open(&pair->a);
     net_node_open(&pair->b);
     net_node_set_peer(&pair->a, 3, pair->b.listen_address);
@@ -229,14 +229,14 @@ static void test_whose_data_a_peer_is_here_with(void **state)
 
     net_pair_open(pair);
     assert_int_equal(presence(&pair->a, 2).dials, 7);
-    RUN_UNTIL(&pair->world, presence(&pair->a, 2).reached == pair->b.config.store_id &&
-                                presence(&pair->a, 2).heard == pair->b.config.store_id);
+    RUN_UNTIL(&pair->world, presence(&pair->a, 2).reached == pair->b.config.self.store_id &&
+                                presence(&pair->a, 2).heard == pair->b.config.self.store_id);
     net_node_init(&twin, &pair->world, 2);
-    twin.config.store_id = 77;
+    twin.config.self.store_id = 77;
     net_node_open(&twin);
     net_node_set_peers(&twin, &pair->a, NULL);
     RUN_UNTIL(&pair->world, presence(&pair->a, 2).heard == 77);
-    assert_int_equal(presence(&pair->a, 2).reached, pair->b.config.store_id);
+    assert_int_equal(presence(&pair->a, 2).reached, pair->b.config.self.store_id);
     net_node_close(&twin);
     net_node_close(&pair->b);
     RUN_UNTIL(&pair->world, presence(&pair->a, 2).heard == 0 && presence(&pair->a, 2).reached == 0);
@@ -247,7 +247,7 @@ static void test_wiped_store(void **state)
 {
     struct net_pair *pair = *state;
 
-    pair->a.unwelcome_store = pair->b.config.store_id;
+    pair->a.unwelcome_store = pair->b.config.self.store_id;
     net_pair_open(pair);
     RUN_UNTIL(&pair->world, pair->b.refusals == 1);
     assert_int_equal(pair->b.refused_by, 1);
@@ -384,17 +384,14 @@ static void test_open_errors(void **state)
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         pair->a.config.listen_address = bad[i];
-        assert_int_equal(net_uv_open(&pair->world.loop, &pair->a.config, &pair->a.receiver, &net),
-                         ERR_INVALID);
+        assert_int_equal(net_uv_open(&pair->world.loop, &pair->a.config, &net), ERR_INVALID);
     }
     net_node_open(&pair->b);
     pair->a.config.listen_address = pair->b.listen_address;
-    assert_int_equal(net_uv_open(&pair->world.loop, &pair->a.config, &pair->a.receiver, &net),
-                     ERR_EXISTS);
+    assert_int_equal(net_uv_open(&pair->world.loop, &pair->a.config, &net), ERR_EXISTS);
     /* a documentation address (RFC 5737) that is nobody's */
     pair->a.config.listen_address = "192.0.2.1:0";
-    assert_int_equal(net_uv_open(&pair->world.loop, &pair->a.config, &pair->a.receiver, &net),
-                     ERR_NOT_FOUND);
+    assert_int_equal(net_uv_open(&pair->world.loop, &pair->a.config, &net), ERR_NOT_FOUND);
     assert_null(net);
 }
 
@@ -409,7 +406,7 @@ static void test_listens_on_a_name_and_on_ipv6(void **state)
     (void)snprintf(pair->b.listen_address, sizeof pair->b.listen_address, "[::1]:0");
     pair->b.config.listen_address = pair->b.listen_address;
     pair->b.config.keys = net_fixture_keys("test", "secret", NULL);
-    rv = net_uv_open(&pair->world.loop, &pair->b.config, &pair->b.receiver, &pair->b.net);
+    rv = net_uv_open(&pair->world.loop, &pair->b.config, &pair->b.net);
     net_keys_unref(pair->b.config.keys);
     if (rv != 0) {
         skip(); /* no IPv6 here */
