@@ -166,7 +166,7 @@ void conns_take(struct conns *conns, const struct listener *listener, int fd,
     /* An error over TLS would need the handshake first. */
     if (refusal != METER_REFUSALS &&
         (conns->refused_count >= LIMIT_HTTP_REFUSED || listener->tls)) {
-        conns_count(&conns->counts.refused[refusal], 1);
+        counter_add(&conns->counts.refused[refusal], 1);
         close(fd);
     } else {
         conn = conn_new(conns, listener, fd, client, refusal != METER_REFUSALS);

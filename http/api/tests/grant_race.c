@@ -295,7 +295,6 @@ void grant_race_start(struct grant_race *race, unsigned loops)
     race->backend.ops = &ops;
     race->proposer.propose = propose;
     prng_seed(&race->prng, 5);
-    timers_init(&race->timers);
     race->allocator = allocator_new(&config, race->backend.table, NULL, &race->fake.clock,
                                     &race->timers, &race->proposer);
     ASSERT(sem_init(&race->done, 0, 0) == 0);
