@@ -135,7 +135,7 @@ void disk_view_abandon(struct disk_view *view);
 struct writer;
 
 struct writer_config {
-    void (*notify)(void *data); /* wake the driver's loop (wakeup_send()); may be called often */
+    void (*notify)(void *data); /* wake the driver's loop (mailbox_wake()); may be called often */
     void (*failed)(void *data, int err, const struct store_error *error); /* must not return */
     void *data;
     /* The longest wait of a commit on a slow disk for more operations. 0: no wait. */

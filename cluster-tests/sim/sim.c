@@ -432,7 +432,6 @@ static struct sim_world *make_world(uint64_t seed, bool verbose, const char *sto
     struct sim_world *world = MUST_HAVE(calloc(1, sizeof *world));
 
     world->hooks = &hooks;
-    timers_init(&world->events);
     world->seed = seed;
     world->store_dir = store_dir;
     world->verbose = verbose;

@@ -574,7 +574,7 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
         }
         wake = MUST_HAVE(malloc(sizeof *wake));
         *wake = (struct wake){.item.run = wake_tag_cb, .loop = api->loops[i], .tag = tag};
-        if (mailbox_post_always(&wake->loop->port->mailbox, &wake->item) != 0) {
+        if (mailbox_post(&wake->loop->port->mailbox, &wake->item, SIZE_MAX) != 0) {
             free(wake);
         }
     }

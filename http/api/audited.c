@@ -703,7 +703,7 @@ int share_refuse(struct conn *conn, enum share_kind kind, uint64_t held, uint64_
     char more[WHY_BYTES];
     char why[WHY_BYTES];
 
-    conns_count(&conn->conns->counts.refused[kinds[kind].refusal], 1);
+    counter_add(&conn->conns->counts.refused[kinds[kind].refusal], 1);
     (void)snprintf(why, sizeof why, "holds %llu %s, its share is %llu", ull(held),
                    kinds[kind].things, ull(most));
     (void)snprintf(more, sizeof more, ",\"held\":%llu,\"share\":%llu", ull(held), ull(most));

@@ -305,7 +305,7 @@ static void claim_burn(struct api_loop *loop, struct id_claim *claim)
 {
     ASSERT(claim->left <= claim->count);
     if (claim->left < claim->count) {
-        conns_count(&loop->counts.burnt_unanswered, claim->count - claim->left);
+        counter_add(&loop->counts.burnt_unanswered, claim->count - claim->left);
     }
     claim->left = claim->count;
     claim->range_count = 0;
@@ -436,7 +436,7 @@ HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *
     struct api_loop *loop = conn->conns->data;
     char digits[TEXT_DECIMAL_BYTES];
 
-    conns_count(&loop->counts.ids[claim->source], claim->count);
+    counter_add(&loop->counts.ids[claim->source], claim->count);
     if (claim->format == ID_FORMAT_OTHER) {
         return claim->answer(conn, claim);
     }
@@ -751,7 +751,7 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
                                &range, &view);
 
         if (view.skipped > 0) {
-            conns_count(&loop->counts.burnt_skipped, view.skipped);
+            counter_add(&loop->counts.burnt_skipped, view.skipped);
         }
         if (rv == ERR_EMPTY) {
             return claim_short(backend, tag, claim);
@@ -765,11 +765,11 @@ HOT static enum claim_result claim_segments(struct api_loop *loop, struct id_tag
             claim->generation = view.of;
         }
         if (claim->consecutive && range.increment > 1) { /* the increment is new */
-            conns_count(&loop->counts.burnt_unanswered, range.count);
+            counter_add(&loop->counts.burnt_unanswered, range.count);
             return CLAIM_STEPPED;
         }
         if (!id_claim_add(claim, &range)) {
-            conns_count(&loop->counts.burnt_unanswered, range.count);
+            counter_add(&loop->counts.burnt_unanswered, range.count);
             return CLAIM_SCATTERED;
         }
     }

@@ -331,7 +331,7 @@ static void call_done_cb(struct cluster_request *request)
     struct http_port *port = call->port;
 
     call->item.run = call_answered_cb;
-    if (mailbox_post_always(&port->mailbox, &call->item) != 0) {
+    if (mailbox_post(&port->mailbox, &call->item, SIZE_MAX) != 0) {
         /* The loop has stopped; every connection is closed. */
         call_free(call);
     }

@@ -349,8 +349,6 @@ HOT int handle_snowflake_get(struct conn *conn)
     return snowflake_begin(conn, &claim);
 }
 
-/* --- named layouts --- */
-
 /* --- reading --- */
 
 /* The name in the path, never encoded. NULL: answered. */

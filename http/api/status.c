@@ -154,7 +154,7 @@ void live_show(struct api *api, struct buf *bytes)
         picture->item.run = viewers_show_cb;
         picture->loop = loop;
         buf_put(&picture->bytes, bytes->data, bytes->len);
-        if (mailbox_post_always(&loop->port->mailbox, &picture->item) != 0) {
+        if (mailbox_post(&loop->port->mailbox, &picture->item, SIZE_MAX) != 0) {
             picture_free(picture);
         }
     }
@@ -590,7 +590,7 @@ void api_watch(struct api *api)
     ASSERT(loop != NULL && watch->loop == NULL);
     watch->loop = loop;
     watch->begin.run = begin_cb;
-    ASSERT(mailbox_post_always(&loop->port->mailbox, &watch->begin) == 0);
+    ASSERT(mailbox_post(&loop->port->mailbox, &watch->begin, SIZE_MAX) == 0);
 }
 
 void watch_loop_ends(struct api_loop *loop)

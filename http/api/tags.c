@@ -443,7 +443,7 @@ static void read_slice(struct conn *conn, struct call *call)
     } else {
         call->item.run = read_slice_cb;
         conn_wait(conn, &call->wait, TIMER_NEVER);
-        if (mailbox_post_always(&api_loop(conn)->port->mailbox, &call->item) != 0) {
+        if (mailbox_post(&api_loop(conn)->port->mailbox, &call->item, SIZE_MAX) != 0) {
             conn_resume(&call->wait);
             call_free(call);
             reply_err(conn, ERR_SHUTTING_DOWN);

@@ -59,8 +59,8 @@ void conn_keep_head(struct conn *conn)
     conn->last_len = (uint32_t)len;
 }
 
-/* The present request is answered (is_last: the connection's last): make room for the next one. */
-HOT static void conn_done(struct conn *conn, bool is_last)
+/* The present request is answered: make room for the next one. */
+HOT static void conn_done(struct conn *conn)
 {
     static const struct wire nothing;
 
@@ -68,7 +68,7 @@ HOT static void conn_done(struct conn *conn, bool is_last)
         meter_body_free(&conn->conns->meter, &conn->metered, conn->client);
         buf_free(&conn->body);
     }
-    if (is_last) {
+    if (conn->ending != CONN_STAYS || !conn->parser.head.keep_alive) { /* it was the last */
         if (conn->wire.end > conn->wire.next) {
             conn->ending = CONN_LINGERS;
         }
@@ -94,7 +94,7 @@ void conn_count_refusal(struct conn *conn, enum meter_refusal refusal)
     char name[LIMIT_CLIENT_NAME_BYTES + 16];
     uint64_t more = 0;
 
-    conns_count(&conns->counts.refused[refusal], 1);
+    counter_add(&conns->counts.refused[refusal], 1);
     if (refusal_answer(refusal)->status != 429) {
         return;
     }
@@ -291,12 +291,6 @@ HOT void conn_serve(struct conn *conn)
     conn->conns->service->handle(conn);
 }
 
-/* Is the reply the last, as its head has it? */
-static inline bool was_last(const struct conn *conn)
-{
-    return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
-}
-
 /* Is the reply that begins now the last? The answer holds until its end. While connections retire,
  * requests already sent after this one are served, too, as long as there is time. */
 static inline bool is_last(struct conn *conn)
@@ -311,7 +305,7 @@ static inline bool is_last(struct conn *conn)
                atomic_load_explicit(conns->lets_go, memory_order_relaxed)) {
         conn->ending = CONN_LINGERS;
     }
-    return was_last(conn);
+    return conn->ending != CONN_STAYS || !conn->parser.head.keep_alive;
 }
 
 /* The request waited for a node, or a disk: finding its trace costs little beside that. */
@@ -353,7 +347,7 @@ HOT void conn_answer(struct conn *conn, int status, const char *type, const char
     if (conn->note != NULL) {
         conns->service->answered(conn, status, body, len);
     }
-    conn_done(conn, answer.is_last);
+    conn_done(conn);
 }
 
 void conn_fail(struct conn *conn, int status, const char *code, const char *extra, const char *more,
@@ -394,7 +388,7 @@ static void parts_sent(struct http_wait *wait)
     }
     free(parts);
     conn->wire.reply_count++;
-    conn_done(conn, was_last(conn));
+    conn_done(conn);
 }
 
 void conn_answer_parts(struct conn *conn, const char *type, const char *extra, size_t len,
@@ -445,7 +439,7 @@ void conn_stream_end(struct conn *conn, const char *cut)
     if (conn->note != NULL) {
         conn->conns->service->answered(conn, 200, NULL, 0);
     }
-    conn_done(conn, was_last(conn));
+    conn_done(conn);
 }
 
 /* --- errors that end the connection --- */
@@ -955,7 +949,7 @@ HOT bool conns_turn_end(struct conns *conns)
             conn_queue(conn); /* a connection that waits for room keeps none */
         } else if (makes_parts(conn)) {
             meter->work_bytes += makes_part ? 0 : LIMIT_HTTP_TURN_BYTES;
-            conns_count(&conns->counts.parts, makes_part);
+            counter_add(&conns->counts.parts, makes_part);
             conn->wait->sent(conn->wait);
         } else if (conn->state <= CONN_BODY) {
             conn_process(conn);
@@ -1027,7 +1021,6 @@ void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *
     conns->limits_ms[CONN_LINGERING] = LIMIT_HTTP_LINGER_MS;
     conns->limits_ms[CONN_HANDSHAKE] = LIMIT_TLS_HANDSHAKE_MS;
     meter_init(&conns->meter, settings);
-    timers_init(&conns->timers);
     TAILQ_INIT(&conns->queue);
     TAILQ_INIT(&conns->all);
     if (settings->tls != NULL) {

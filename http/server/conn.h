@@ -232,13 +232,6 @@ struct conn {
 
 /* --- for the service --- */
 
-/* Add to a counter that only one thread writes: no need to lock the bus. */
-static inline void conns_count(_Atomic uint64_t *counter, uint64_t more)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
-                          memory_order_relaxed);
-}
-
 /* A place in the present request, which must exist. */
 static inline const char *conn_at(const struct conn *conn, size_t at)
 {

@@ -166,7 +166,7 @@ void conns_take(struct conns *conns, const struct listener *listener, int fd,
     /* An error over TLS would need the handshake first. */
     if (refusal != METER_REFUSALS &&
         (conns->refused_count >= LIMIT_HTTP_REFUSED || listener->tls)) {
-        conns_count(&conns->counts.refused[refusal], 1);
+        counter_add(&conns->counts.refused[refusal], 1);
         close(fd);
     } else {
         conn = conn_new(conns, listener, fd, client, refusal != METER_REFUSALS);
@@ -554,7 +554,7 @@ static int loop_init(struct http_loop *loop)
     timer_init(&loop->grace, grace_fire);
     loop->port = MUST_HAVE(calloc(1, sizeof *loop->port));
     atomic_init(&loop->port->refs, 1);
-    if (mailbox_init(&loop->port->mailbox, &loop->uv, LIMIT_MAILBOX_ITEMS) != 0) {
+    if (mailbox_init(&loop->port->mailbox, &loop->uv, NULL) != 0) {
         free(loop->port);
         ASSERT(uv_loop_close(&loop->uv) == 0);
         return ERR_IO;
@@ -709,7 +709,7 @@ uint16_t http_server_port(const struct http_server *server, unsigned kind)
 
 static void loop_post(struct http_loop *loop, struct mailbox_item *item)
 {
-    ASSERT(mailbox_post_always(&loop->port->mailbox, item) == 0);
+    ASSERT(mailbox_post(&loop->port->mailbox, item, SIZE_MAX) == 0);
 }
 
 bool http_server_takes_turns(struct http_server *server)

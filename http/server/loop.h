@@ -5,8 +5,8 @@
  *
  * Other threads reach a loop by its port: a mailbox that stays until its last reference is given
  * back, also after the loop's end. Code that will post later takes a reference, posts with
- * mailbox_post_always(), and gives the reference back. The loop closes the mailbox when it ends;
- * then a post returns that, and the item stays its owner's.
+ * mailbox_post(), and gives the reference back. The loop closes the mailbox when it ends; then a
+ * post returns that, and the item stays its owner's.
  *
  * The happy path: http_server_start() makes the sockets and all handles on the caller's thread, so
  * that every failure is known before a thread runs. At the end of each turn a loop sends its

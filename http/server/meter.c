@@ -384,24 +384,14 @@ HOT bool meter_has_room(const struct conn_meter *meter, const struct wire *wire)
 HOT void meter_output(struct conn_meter *meter, struct metered *metered, const struct wire *wire)
 {
     uint64_t held = wire->out.capacity + wire->sending.capacity;
-    uint64_t bytes = atomic_load_explicit(&meter->output_bytes, memory_order_relaxed);
 
     if (held != metered->output) {
-        atomic_store_explicit(&meter->output_bytes, bytes + held - metered->output,
-                              memory_order_relaxed);
+        counter_add(&meter->output_bytes, held - metered->output);
         metered->output = held;
     }
 }
 
 /* --- input --- */
-
-static void count_kept(_Atomic uint64_t *bytes, uint32_t *counted, uint32_t kept)
-{
-    uint64_t before = atomic_load_explicit(bytes, memory_order_relaxed);
-
-    atomic_store_explicit(bytes, before + kept - *counted, memory_order_relaxed);
-    *counted = kept;
-}
 
 HOT bool meter_input(struct conn_meter *meter, struct metered *metered, const struct wire *wire,
                      bool waits)
@@ -417,10 +407,12 @@ HOT bool meter_input(struct conn_meter *meter, struct metered *metered, const st
         TAILQ_REMOVE(&meter->inputs, metered, input_link);
     }
     if (input != metered->input) {
-        count_kept(&meter->input_bytes, &metered->input, input);
+        counter_add(&meter->input_bytes, (uint64_t)input - metered->input);
+        metered->input = input;
     }
     if (waiting != metered->waiting) {
-        count_kept(&meter->waiting_bytes, &metered->waiting, waiting);
+        counter_add(&meter->waiting_bytes, (uint64_t)waiting - metered->waiting);
+        metered->waiting = waiting;
     }
     return grows && (waits ? meter->waiting_bytes > meter->input_max : meter_input_is_over(meter));
 }
@@ -491,7 +483,7 @@ enum meter_body meter_body(struct conn_meter *meter, struct metered *metered,
                                                     clients + more_large, memory_order_relaxed,
                                                     memory_order_relaxed));
     meter->large_bytes += more_large;
-    atomic_store_explicit(&meter->body_bytes, all + more, memory_order_relaxed);
+    counter_add(&meter->body_bytes, more);
     metered->body_bytes += more;
     if (metered->body_bytes - metered->body_step_bytes >= LIMIT_HTTP_BODY_STEP_BYTES) {
         metered->body_step_bytes = metered->body_bytes;

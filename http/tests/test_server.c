@@ -225,7 +225,8 @@ static void test_a_stuck_loop_is_noticed(void **state)
     while (!http_server_takes_turns(f->server)) {
         continue;
     }
-    assert_int_equal(mailbox_post(&http_server_loop(f->server, 1)->port->mailbox, &stuck.item), 0);
+    assert_int_equal(
+        mailbox_post(&http_server_loop(f->server, 1)->port->mailbox, &stuck.item, SIZE_MAX), 0);
     await(&stuck.entered);
     (void)http_server_takes_turns(f->server); /* asks it, if the last one was answered */
     for (int i = 0; i < 1000; i++) {

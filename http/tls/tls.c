@@ -25,6 +25,7 @@
 #include "src/base/crypto.h"
 #include "src/base/hot.h"
 #include "src/base/log.h"
+#include "src/base/stats.h"
 
 /* --- names in certificates --- */
 
@@ -540,12 +541,6 @@ void tls_loop_free(struct tls_loop *loop)
 }
 
 /* The loop alone writes: no need to lock the bus. */
-static void session_count(_Atomic uint64_t *counter)
-{
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-}
-
 /* --- begin and end --- */
 
 struct tls_session *session_new(struct tls_loop *loop, void *owner)
@@ -561,7 +556,7 @@ struct tls_session *session_new(struct tls_loop *loop, void *owner)
 void session_stop(struct tls_session *session)
 {
     if (session->list == &session->loop->handshakes) {
-        session_count(&session->loop->counts.failed);
+        counter_add(&session->loop->counts.failed, 1);
         session->phase = TLS_DEAD;
     }
     list_leave(session);
@@ -596,7 +591,7 @@ COLD static void session_die(struct tls_session *session, const char *what)
 
     log_debug("tls", what, "reason=\"%s\"", reason != NULL ? reason : "none");
     ERR_clear_error();
-    session_count(&session->loop->counts.failed);
+    counter_add(&session->loop->counts.failed, 1);
     session->phase = TLS_DEAD;
     session->has_more = false;
     session_drop(session);
@@ -720,7 +715,7 @@ static enum tls_step handshake_done(struct tls_session *session)
         session->certificate = (char *)name.data;
         session->until_s = certificate_until_s(certificate);
     }
-    session_count(SSL_session_reused(session->ssl) ? &counts->resumed : &counts->full);
+    counter_add(SSL_session_reused(session->ssl) ? &counts->resumed : &counts->full, 1);
     list_leave(session);
     session->phase = TLS_READY;
     session->controls = 0;

@@ -286,7 +286,6 @@ int replica_start(struct replica *replica, const struct replica_config *config,
                                              .submit = on_submit,
                                              .node_id = config->driver.node_id};
     loop_clock_init(&replica->clock, parts->clock);
-    timers_init(&replica->timers);
     context_wake(on, WAKE_ALL);
     answers_init(&replica->answers);
     start_parts(replica, &list);

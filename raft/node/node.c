@@ -45,8 +45,7 @@ struct node {
     const struct node_settings *settings;
     struct replica_listener *process; /* gets events that end the node */
     struct service *service;          /* that it runs */
-    struct mailbox mailbox;           /* from other threads, for the service */
-    struct wakeup wake;               /* by the writer, or by other threads with requests */
+    struct mailbox mailbox;           /* from other threads, for the service; the writer wakes it */
     uv_loop_t *loop;
     struct store *store;
     struct writer *writer;
@@ -73,9 +72,7 @@ static uint64_t now_ms_of(const struct node *node)
 
 static void writer_notify_cb(void *data)
 {
-    struct node *node = data;
-
-    wakeup_send(&node->wake);
+    node_wake(data);
 }
 
 static void writer_failed_cb(void *data, int err, const struct store_error *error)
@@ -92,12 +89,12 @@ struct mailbox *node_mailbox(struct node *node)
 
 void node_wake(struct node *node)
 {
-    wakeup_send(&node->wake);
+    mailbox_wake(&node->mailbox);
 }
 
-static void wake_cb(struct wakeup *wake)
+static void wake_cb(struct mailbox *mailbox)
 {
-    struct node *node = CONTAINER(wake, struct node, wake);
+    struct node *node = CONTAINER(mailbox, struct node, mailbox);
 
     if (node->writer != NULL) {
         (void)writer_complete(node->writer);
@@ -122,12 +119,7 @@ static void closed_one(void *data)
 
 static void mailbox_closed_cb(struct mailbox *mailbox)
 {
-    closed_one(mailbox->data);
-}
-
-static void wake_closed_cb(struct wakeup *wake)
-{
-    closed_one(CONTAINER(wake, struct node, wake));
+    closed_one(CONTAINER(mailbox, struct node, mailbox));
 }
 
 static void handle_closed_cb(uv_handle_t *handle)
@@ -164,7 +156,6 @@ static void node_turn(struct node *node)
         writer_stop(node->writer);
         node->writer = NULL;
         net_uv_close(node->net, closed_one, node);
-        wakeup_close(&node->wake, wake_closed_cb);
         for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
             uv_close(handles[i], handle_closed_cb);
         }
@@ -537,13 +528,11 @@ static int start_replica(struct node *node, struct state *state, const struct st
     ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
     ASSERT(uv_check_init(loop, &node->woken) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
-    ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
-    ASSERT(wakeup_init(&node->wake, loop, wake_cb) == 0);
-    node->mailbox.data = node;
+    ASSERT(mailbox_init(&node->mailbox, loop, wake_cb) == 0);
     node->prepare.data = node;
     node->woken.data = node;
     node->timer.data = node;
-    node->handles_open = 6; /* these and the net */
+    node->handles_open = 5; /* these and the net */
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
     parts.disk = writer_disk(node->writer);
@@ -710,7 +699,6 @@ void node_free(struct node *node)
 {
     ASSERT(node->handles_open == 0);
     node->service->ops->release(node->service);
-    wakeup_free(&node->wake);
     mailbox_free(&node->mailbox);
     free(node);
 }

@@ -221,8 +221,6 @@ static void net_link_close(struct net_link *link)
     uv_close((uv_handle_t *)&link->redial, link_close_cb);
 }
 
-/* --- inbound: accepted connections --- */
-
 /* --- logging --- */
 
 static bool stranger_log_is_due(struct net_uv *net)

@@ -38,13 +38,8 @@ unsigned histogram_bucket(uint64_t took_us)
 
 void histogram_note(struct histogram *histogram, uint64_t took_us, uint64_t times)
 {
-    _Atomic uint64_t *count = &histogram->counts[histogram_bucket(took_us)];
-    uint64_t sum_us = atomic_load_explicit(&histogram->sum_us, memory_order_relaxed);
-
-    /* One thread writes: no need to lock the bus. */
-    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + times,
-                          memory_order_relaxed);
-    atomic_store_explicit(&histogram->sum_us, sum_us + took_us * times, memory_order_relaxed);
+    counter_add(&histogram->counts[histogram_bucket(took_us)], times);
+    counter_add(&histogram->sum_us, took_us * times);
 }
 
 void histogram_add(struct histogram_view *view, const struct histogram *histogram)

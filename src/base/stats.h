@@ -12,6 +12,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Add to a counter that only one thread writes: no need to lock the bus. */
+static inline void counter_add(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
 /*
  * --- histogram: counts of durations in fixed buckets, for /metrics.
  *

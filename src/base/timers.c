@@ -18,13 +18,6 @@ static int timer_order(const struct timer *a, const struct timer *b)
 /* RB_GENERATE_STATIC of libbsd needs BSD's __unused; not all generated functions are used here. */
 RB_GENERATE_INTERNAL(timer_tree, timer, link, timer_order, __attribute__((unused)) static)
 
-void timers_init(struct timers *timers)
-{
-    RB_INIT(&timers->tree);
-    timers->sequence = 0;
-    timers->woken = 0;
-}
-
 void timer_init(struct timer *timer, void (*fire)(struct timer *timer, uint64_t now_ms))
 {
     ASSERT(fire != NULL);

@@ -37,13 +37,12 @@ struct timer {
 
 RB_HEAD(timer_tree, timer);
 
+/* Zeros: none is armed. */
 struct timers {
     struct timer_tree tree;
     uint64_t sequence; /* of the last arming */
     uint32_t woken;    /* parts to wake, a bit each: the loop's, which clears it */
 };
-
-void timers_init(struct timers *timers);
 
 /* Not armed. fire gets the timer (CONTAINER() leads to its owner) and the time of the run. */
 void timer_init(struct timer *timer, void (*fire)(struct timer *timer, uint64_t now_ms));

@@ -181,8 +181,6 @@ bool files_bound(const struct config *config, struct files_split *ret_files)
     return true;
 }
 
-/* --- the listeners --- */
-
 /* --- tokens --- */
 
 static int open_auth(struct listeners *listeners)

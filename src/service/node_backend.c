@@ -29,10 +29,10 @@ static void backend_submit(struct id_backend *base, struct cluster_request *requ
     request->holder = backend->service;
     request->status = 0;
     request->post.run = run_posted;
-    rv = mailbox_post(mailbox, &request->post);
+    rv = mailbox_post(mailbox, &request->post, LIMIT_MAILBOX_ITEMS);
     if (rv == ERR_OVERLOADED) { /* reported on the raft loop, too */
         request->status = rv;
-        rv = mailbox_post_always(mailbox, &request->post);
+        rv = mailbox_post(mailbox, &request->post, SIZE_MAX);
     }
     if (rv != 0) { /* the node has stopped, and its loop with it */
         request->status = rv;

@@ -210,7 +210,6 @@ static void set_up(void)
     atomic_init(&at.woken[0], 0);
     atomic_init(&at.woken[1], 0);
     at.table = id_table_new(0);
-    timers_init(&at.timers);
     at.allocator = allocator_new(&config, at.table, NULL, &at.clock, &at.timers, &at.proposer);
     allocator_set_waker(at.allocator, &at.waker);
     at.tag = allocator_open(at.allocator, &row);

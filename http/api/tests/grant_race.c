@@ -179,7 +179,7 @@ static void backend_submit(struct id_backend *backend, struct cluster_request *r
     posted->item.run = open_cb;
     posted->race = CONTAINER(backend, struct grant_race, backend);
     posted->request = request;
-    ASSERT(mailbox_post_always(&posted->race->mailbox, &posted->item) == 0);
+    ASSERT(mailbox_post(&posted->race->mailbox, &posted->item, SIZE_MAX) == 0);
 }
 
 static void backend_want(struct id_backend *backend, struct id_tag *tag)
@@ -222,7 +222,7 @@ void grant_race_do(struct grant_race *race, void (*run)(struct grant_race *race,
 {
     struct task task = {.item.run = task_cb, .race = race, .run = run, .data = data};
 
-    ASSERT(mailbox_post_always(&race->mailbox, &task.item) == 0);
+    ASSERT(mailbox_post(&race->mailbox, &task.item, SIZE_MAX) == 0);
     ASSERT(TEMP_FAILURE_RETRY(sem_wait(&race->done)) == 0);
 }
 
@@ -295,14 +295,13 @@ void grant_race_start(struct grant_race *race, unsigned loops)
     race->backend.ops = &ops;
     race->proposer.propose = propose;
     prng_seed(&race->prng, 5);
-    timers_init(&race->timers);
     race->allocator = allocator_new(&config, race->backend.table, NULL, &race->fake.clock,
                                     &race->timers, &race->proposer);
     ASSERT(sem_init(&race->done, 0, 0) == 0);
     ASSERT(uv_loop_init(&race->uv) == 0);
     ASSERT(uv_async_init(&race->uv, &race->want_async, want_cb) == 0);
     ASSERT(uv_timer_init(&race->uv, &race->timer) == 0);
-    ASSERT(mailbox_init(&race->mailbox, &race->uv, LIMIT_MAILBOX_ITEMS) == 0);
+    ASSERT(mailbox_init(&race->mailbox, &race->uv, NULL) == 0);
     race->want_async.data = race;
     race->timer.data = race;
     race->settings.loops = loops;

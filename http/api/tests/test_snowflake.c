@@ -24,8 +24,6 @@
 #include "src/id/codec/snowflake_layout.h"
 #include "src/id/snowflake/snowflake.h"
 
-/* --- take --- */
-
 /* --- the answer --- */
 
 static void test_one_id(void **state)
@@ -444,8 +442,6 @@ static void test_waits_for_layout_and_worker_id(void **state)
 
 #define BARE_TAKE(name)                                                                            \
     cmocka_unit_test_setup_teardown(name, snowflake_setup_bare, fixture_teardown)
-
-/* --- wait --- */
 
 /* --- waiting --- */
 

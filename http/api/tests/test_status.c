@@ -19,8 +19,6 @@
 #include "src/base/assert.h"
 #include "src/id/snowflake/snowflake.h"
 
-/* --- alarms --- */
-
 /* --- a strict reader of the text format --- */
 
 #define FAMILIES_MAX 128

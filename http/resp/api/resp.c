@@ -874,7 +874,7 @@ static void resp_begin(struct conn *conn)
     struct resp_caller *caller = MUST_HAVE(calloc(1, sizeof *caller));
     uint64_t number; /* of this loop's */
 
-    conns_count(&counts->resp_begun, 1);
+    counter_add(&counts->resp_begun, 1);
     number = counts->resp_begun;
     counts->resp_conns++;
     conn->parser.head.keep_alive = true;
@@ -893,7 +893,7 @@ static void resp_end(struct conn *conn)
 /* The body is the whole answer; parts are those of an array. */
 HOT static void resp_put(struct conn *conn, struct buf *out, const struct answer *answer)
 {
-    conns_count(&conn->conns->counts.resp_replies[answer->status / 100 - 2], 1);
+    counter_add(&conn->conns->counts.resp_replies[answer->status / 100 - 2], 1);
     if (answer->form == ANSWER_WHOLE) {
         buf_put(out, answer->body, answer->len);
     } else {

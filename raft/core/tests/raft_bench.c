@@ -136,7 +136,7 @@ static void start(struct bench *bench)
     fake_disk_init(&bench->disk, bench->store);
     fake_net_init(&bench->net);
     fake_observer_init(&bench->observer);
-    timers_init(&bench->timers);
+    bench->timers = (struct timers){.sequence = 0};
     ASSERT(driver_start(&bench->driver, &config, &bench->disk.base, &bench->net.base,
                         &bench->clock.base, &bench->timers, bench->state, &bench->observer.base,
                         &loaded) == 0);

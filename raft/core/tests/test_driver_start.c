@@ -449,7 +449,7 @@ static int try_start(const struct store_loaded *loaded)
     struct fake_clock clock;
     struct fake_disk disk;
     struct fake_net net;
-    struct timers timers;
+    struct timers timers = {.sequence = 0};
     struct driver driver;
     struct state *whole = state_new(&fsm_machine);
     int rv;
@@ -458,7 +458,6 @@ static int try_start(const struct store_loaded *loaded)
     fake_clock_init(&clock, BOOT_MS);
     fake_disk_init(&disk, NULL);
     fake_net_init(&net);
-    timers_init(&timers);
     rv = driver_start(&driver, &config, &disk.base, &net.base, &clock.base, &timers, whole,
                       &observer.base, loaded);
     driver_close(&driver);

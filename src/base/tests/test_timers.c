@@ -46,7 +46,6 @@ static void on_fire(struct timer *timer, uint64_t now_ms)
 static void world_init(struct world *world)
 {
     *world = (struct world){.count = 0};
-    timers_init(&world->timers);
     for (unsigned i = 0; i < ALARMS; i++) {
         world->alarms[i].number = i;
         world->alarms[i].world = world;
@@ -195,10 +194,9 @@ static void test_random_ones_beside_a_scan_of_all(void **state)
 static void test_one_that_is_all_zero_only_wakes(void **state)
 {
     struct timer timer = {.wakes = 4};
-    struct timers timers;
+    struct timers timers = {.sequence = 0};
 
     (void)state;
-    timers_init(&timers);
     assert_false(timer_is_armed(&timer));
     timer_cancel(&timers, &timer);
     timer_arm(&timers, &timer, TIMER_NEVER);

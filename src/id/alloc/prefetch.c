@@ -310,8 +310,6 @@ int prefetch_resume(struct prefetch *prefetch, unsigned number, const void *byte
     return 0;
 }
 
-/* --- fetching --- */
-
 /* --- public functions --- */
 
 static void prefetch_arm(struct prefetch *prefetch, struct timer *timer, uint64_t ms)

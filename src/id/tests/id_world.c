@@ -68,7 +68,6 @@ struct id_world *id_world_new(void)
     world->table = id_table_new(0);
     world->proposer.propose = propose;
     world->waker.wake = wake;
-    timers_init(&world->timers);
     world->allocator =
         allocator_new(&config, world->table, NULL, &world->clock, &world->timers, &world->proposer);
     allocator_set_waker(world->allocator, &world->waker);

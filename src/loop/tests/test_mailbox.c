@@ -20,7 +20,8 @@
 struct fixture {
     uv_loop_t loop;
     struct mailbox box;
-    unsigned drains;
+    size_t max; /* of the items that wait in it */
+    unsigned wakes;
     unsigned runs;
     unsigned closes;
     struct mailbox_item *ran[16]; /* the first ones, in order */
@@ -54,25 +55,24 @@ static int teardown(void **state)
     return 0;
 }
 
-static void drained_cb(struct mailbox *mailbox)
+static void woken_cb(struct mailbox *mailbox)
 {
-    struct fixture *f = mailbox->data;
+    struct fixture *f = CONTAINER(mailbox, struct fixture, box);
 
-    f->drains++;
+    f->wakes++;
 }
 
 static void close_cb(struct mailbox *mailbox)
 {
-    struct fixture *f = mailbox->data;
+    struct fixture *f = CONTAINER(mailbox, struct fixture, box);
 
     f->closes++;
 }
 
 static void open_box(struct fixture *f, size_t max)
 {
-    assert_int_equal(mailbox_init(&f->box, &f->loop, max), 0);
-    f->box.data = f;
-    f->box.drained = drained_cb;
+    assert_int_equal(mailbox_init(&f->box, &f->loop, woken_cb), 0);
+    f->max = max;
 }
 
 /* Close it and run the loop to its end. */
@@ -94,7 +94,7 @@ static void run_cb(struct mailbox_item *item)
     }
     f->runs++;
     if (numbered->then != NULL) {
-        numbered->then_status = mailbox_post(&f->box, numbered->then);
+        numbered->then_status = mailbox_post(&f->box, numbered->then, f->max);
     }
 }
 
@@ -108,7 +108,7 @@ static void init_items(struct fixture *f, struct numbered *items, size_t count)
     }
 }
 
-/* All that waits comes in one turn, in order, with one call of drained. */
+/* All that waits comes in one turn, in order, with one call of woken. */
 static void test_order(void **state)
 {
     struct fixture *f = *state;
@@ -117,12 +117,12 @@ static void test_order(void **state)
     open_box(f, 100);
     init_items(f, items, 10);
     for (size_t i = 0; i < 10; i++) {
-        assert_int_equal(mailbox_post(&f->box, &items[i].item), 0);
+        assert_int_equal(mailbox_post(&f->box, &items[i].item, f->max), 0);
     }
     assert_int_equal(f->runs, 0);
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 10);
-    assert_int_equal(f->drains, 1);
+    assert_int_equal(f->wakes, 1);
     for (size_t i = 0; i < 10; i++) {
         assert_ptr_equal(f->ran[i], &items[i].item);
     }
@@ -140,13 +140,13 @@ static void test_bound(void **state)
     open_box(f, 3);
     init_items(f, items, 4);
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(mailbox_post(&f->box, &items[i].item), 0);
+        assert_int_equal(mailbox_post(&f->box, &items[i].item, f->max), 0);
     }
-    assert_int_equal(mailbox_post(&f->box, &items[3].item), ERR_OVERLOADED);
+    assert_int_equal(mailbox_post(&f->box, &items[3].item, f->max), ERR_OVERLOADED);
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 3);
     /* There is room again, and the refused item is still its owner's to post. */
-    assert_int_equal(mailbox_post(&f->box, &items[3].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[3].item, f->max), 0);
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 4);
     assert_ptr_equal(f->ran[3], &items[3].item);
@@ -160,8 +160,8 @@ static void test_bound_of_one(void **state)
 
     open_box(f, 1);
     init_items(f, items, 2);
-    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
-    assert_int_equal(mailbox_post(&f->box, &items[1].item), ERR_OVERLOADED);
+    assert_int_equal(mailbox_post(&f->box, &items[0].item, f->max), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[1].item, f->max), ERR_OVERLOADED);
     close_box(f);
     assert_int_equal(f->runs, 1);
 }
@@ -175,13 +175,13 @@ static void test_post_always(void **state)
     open_box(f, 2);
     init_items(f, items, 6);
     for (size_t i = 0; i < 5; i++) {
-        assert_int_equal(mailbox_post_always(&f->box, &items[i].item), 0);
+        assert_int_equal(mailbox_post(&f->box, &items[i].item, SIZE_MAX), 0);
     }
-    assert_int_equal(mailbox_post(&f->box, &items[5].item), ERR_OVERLOADED);
+    assert_int_equal(mailbox_post(&f->box, &items[5].item, f->max), ERR_OVERLOADED);
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 5);
     mailbox_close(&f->box, NULL);
-    assert_int_equal(mailbox_post_always(&f->box, &items[5].item), ERR_SHUTTING_DOWN);
+    assert_int_equal(mailbox_post(&f->box, &items[5].item, SIZE_MAX), ERR_SHUTTING_DOWN);
     assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     mailbox_free(&f->box);
 }
@@ -196,14 +196,14 @@ static void test_post_from_run(void **state)
     open_box(f, 1);
     init_items(f, items, 2);
     items[0].then = &items[1].item;
-    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[0].item, f->max), 0);
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(items[0].then_status, 0);
     assert_int_equal(f->runs, 1);
-    assert_int_equal(f->drains, 1);
+    assert_int_equal(f->wakes, 1);
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 2);
-    assert_int_equal(f->drains, 2);
+    assert_int_equal(f->wakes, 2);
     close_box(f);
 }
 
@@ -216,7 +216,7 @@ static void test_item_posts_itself(void **state)
     open_box(f, 1);
     init_items(f, &item, 1);
     item.then = &item.item;
-    assert_int_equal(mailbox_post(&f->box, &item.item), 0);
+    assert_int_equal(mailbox_post(&f->box, &item.item, f->max), 0);
     for (unsigned turn = 1; turn <= 5; turn++) {
         uv_run(&f->loop, UV_RUN_ONCE);
         assert_int_equal(f->runs, turn);
@@ -236,18 +236,18 @@ static void test_close(void **state)
     open_box(f, 10);
     init_items(f, items, 3);
     items[0].then = &items[2].item;
-    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
-    assert_int_equal(mailbox_post(&f->box, &items[1].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[0].item, f->max), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[1].item, f->max), 0);
     mailbox_close(&f->box, close_cb);
     assert_int_equal(f->runs, 2);
-    assert_int_equal(f->drains, 1);
+    assert_int_equal(f->wakes, 0);
     assert_int_equal(items[0].then_status, ERR_SHUTTING_DOWN);
     assert_int_equal(f->closes, 0); /* not from inside */
-    assert_int_equal(mailbox_post(&f->box, &items[2].item), ERR_SHUTTING_DOWN);
+    assert_int_equal(mailbox_post(&f->box, &items[2].item, f->max), ERR_SHUTTING_DOWN);
     assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(f->closes, 1);
     assert_int_equal(f->runs, 2);
-    assert_int_equal(mailbox_post(&f->box, &items[2].item), ERR_SHUTTING_DOWN);
+    assert_int_equal(mailbox_post(&f->box, &items[2].item, f->max), ERR_SHUTTING_DOWN);
     mailbox_free(&f->box);
 }
 
@@ -258,8 +258,8 @@ static void test_close_without_callbacks(void **state)
 
     open_box(f, LIMIT_MAILBOX_ITEMS);
     init_items(f, &item, 1);
-    f->box.drained = NULL;
-    assert_int_equal(mailbox_post(&f->box, &item.item), 0);
+    f->box.woken = NULL;
+    assert_int_equal(mailbox_post(&f->box, &item.item, f->max), 0);
     mailbox_close(&f->box, NULL);
     assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(f->runs, 1);
@@ -277,7 +277,7 @@ static void test_no_room_for_one(void **state)
     none = before;
     none.rlim_cur = 3;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    assert_int_equal(mailbox_init(&f->box, &f->loop, 1), ERR_NOMEM);
+    assert_int_equal(mailbox_init(&f->box, &f->loop, NULL), ERR_NOMEM);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
@@ -293,16 +293,16 @@ static void test_hold(void **state)
     init_items(f, items, 3);
     mailbox_hold();
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(mailbox_post(&f->box, &items[i].item), 0);
+        assert_int_equal(mailbox_post(&f->box, &items[i].item, f->max), 0);
         uv_run(&f->loop, UV_RUN_NOWAIT);
         assert_int_equal(f->runs, 0);
     }
     mailbox_flush();
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 3);
-    assert_int_equal(f->drains, 1);
+    assert_int_equal(f->wakes, 1);
     /* It still holds after a flush. */
-    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[0].item, f->max), 0);
     uv_run(&f->loop, UV_RUN_NOWAIT);
     assert_int_equal(f->runs, 3);
     mailbox_release();
@@ -310,7 +310,7 @@ static void test_hold(void **state)
     assert_int_equal(f->runs, 4);
     /* It holds no longer, and a second release is none. */
     mailbox_release();
-    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[0].item, f->max), 0);
     uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(f->runs, 5);
     close_box(f);
@@ -320,7 +320,7 @@ static void *post_one(void *data)
 {
     struct numbered *numbered = data;
 
-    assert_int_equal(mailbox_post(&numbered->f->box, &numbered->item), 0);
+    assert_int_equal(mailbox_post(&numbered->f->box, &numbered->item, numbered->f->max), 0);
     return NULL;
 }
 
@@ -335,7 +335,7 @@ static void test_hold_beside_another_thread(void **state)
     open_box(f, 10);
     init_items(f, items, 4);
     mailbox_hold();
-    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[0].item, f->max), 0);
     assert_int_equal(pthread_create(&thread, NULL, post_one, &items[1]), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     mailbox_release();
@@ -343,10 +343,10 @@ static void test_hold_beside_another_thread(void **state)
     assert_int_equal(f->runs, 2);
 
     /* Emptied while it is on the list of who holds: its wakeup had been sent before. */
-    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[0].item, f->max), 0);
     mailbox_hold();
     uv_run(&f->loop, UV_RUN_ONCE);
-    assert_int_equal(mailbox_post(&f->box, &items[1].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[1].item, f->max), 0);
     mailbox_release();
     mailbox_hold();
     uv_run(&f->loop, UV_RUN_ONCE);
@@ -368,7 +368,7 @@ static void test_release_of_a_closed_box(void **state)
     open_box(f, 10);
     init_items(f, &item, 1);
     mailbox_hold();
-    assert_int_equal(mailbox_post(&f->box, &item.item), 0);
+    assert_int_equal(mailbox_post(&f->box, &item.item, f->max), 0);
     mailbox_close(&f->box, close_cb);
     assert_int_equal(f->runs, 1);
     mailbox_release();
@@ -404,10 +404,10 @@ static void crowd_run_cb(struct mailbox_item *item)
     crowd.ran++;
 }
 
-static void crowd_drained_cb(struct mailbox *mailbox)
+static void crowd_woken_cb(struct mailbox *mailbox)
 {
     if (crowd.ran >= crowd.stop_after && !crowd.closing) {
-        crowd.closing = true; /* closing drains once more, and comes here again */
+        crowd.closing = true;
         mailbox_close(mailbox, close_cb);
     }
 }
@@ -425,7 +425,8 @@ static void *produce(void *data)
         int rv;
 
         *numbered = (struct numbered){{.run = crowd_run_cb}, crowd.f, producer, i, NULL, 0};
-        while ((rv = mailbox_post(&crowd.f->box, &numbered->item)) == ERR_OVERLOADED) {
+        while ((rv = mailbox_post(&crowd.f->box, &numbered->item, crowd.f->max)) ==
+               ERR_OVERLOADED) {
             atomic_fetch_add(&crowd.overloaded, 1);
             mailbox_release();
             sched_yield();
@@ -448,7 +449,7 @@ static void run_crowd(struct fixture *f, size_t max, unsigned stop_after)
     crowd.f = f;
     crowd.stop_after = stop_after;
     open_box(f, max);
-    f->box.drained = crowd_drained_cb;
+    f->box.woken = crowd_woken_cb;
     for (unsigned i = 0; i < PRODUCERS; i++) {
         numbers[i] = i;
         crowd.items[i] = malloc(ITEMS * sizeof *crowd.items[i]);
@@ -493,20 +494,23 @@ static void test_close_under_producers(void **state)
 
 /* --- misuse --- */
 
-static void init_with(void *data)
+static void nothing_cb(struct mailbox_item *item)
 {
-    static struct mailbox box;
-    uv_loop_t loop;
+    (void)item;
+}
 
-    (void)uv_loop_init(&loop);
-    (void)!mailbox_init(&box, &loop, *(size_t *)data);
+static void post_with_no_bound(void *data)
+{
+    struct mailbox_item item = {.run = nothing_cb};
+
+    (void)!mailbox_post(data, &item, 0);
 }
 
 static void post_without_run(void *data)
 {
     struct mailbox_item item = {.run = NULL};
 
-    (void)!mailbox_post(data, &item);
+    (void)!mailbox_post(data, &item, 1);
 }
 
 static void close_twice(void *data)
@@ -525,14 +529,9 @@ static void hold_twice(void *data)
 static void test_misuse_ends_the_process(void **state)
 {
     struct fixture *f = *state;
-    size_t none = 0;
-    size_t largest = LIMIT_MAILBOX_ITEMS;
-    size_t too_large = LIMIT_MAILBOX_ITEMS + 1;
 
     open_box(f, 1);
-    assert_false(death_by_assert(init_with, &largest));
-    assert_true(death_by_assert(init_with, &none));
-    assert_true(death_by_assert(init_with, &too_large));
+    assert_true(death_by_assert(post_with_no_bound, &f->box));
     assert_true(death_by_assert(post_without_run, &f->box));
     assert_true(death_by_assert(close_twice, &f->box));
     assert_true(death_by_assert(hold_twice, NULL));

@@ -13,22 +13,22 @@
 #define SENDS 50000
 
 static uv_loop_t loop;
-static struct wakeup wake;
+static struct mailbox box;
 static unsigned woken;
 static unsigned closed;
 static _Atomic unsigned left; /* for the loop to find */
 static unsigned found;
 static unsigned wanted;
 
-static void closed_cb(struct wakeup *which)
+static void closed_cb(struct mailbox *which)
 {
-    assert_ptr_equal(which, &wake);
+    assert_ptr_equal(which, &box);
     closed++;
 }
 
-static void count_cb(struct wakeup *which)
+static void count_cb(struct mailbox *which)
 {
-    assert_ptr_equal(which, &wake);
+    assert_ptr_equal(which, &box);
     woken++;
 }
 
@@ -47,7 +47,7 @@ static int teardown(void **state)
     assert_int_equal(uv_run(&loop, UV_RUN_DEFAULT), 0);
     assert_int_equal(closed, 1);
     assert_int_equal(uv_loop_close(&loop), 0);
-    wakeup_free(&wake);
+    mailbox_free(&box);
     return 0;
 }
 
@@ -55,28 +55,28 @@ static int teardown(void **state)
 static void test_once_for_many(void **state)
 {
     (void)state;
-    assert_int_equal(wakeup_init(&wake, &loop, count_cb), 0);
+    assert_int_equal(mailbox_init(&box, &loop, count_cb), 0);
     (void)uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(woken, 0);
     for (unsigned i = 1; i <= 3; i++) {
-        wakeup_send(&wake);
-        wakeup_send(&wake);
-        wakeup_send(&wake);
+        mailbox_wake(&box);
+        mailbox_wake(&box);
+        mailbox_wake(&box);
         (void)uv_run(&loop, UV_RUN_ONCE);
         assert_int_equal(woken, i);
         (void)uv_run(&loop, UV_RUN_NOWAIT);
         assert_int_equal(woken, i);
     }
-    wakeup_close(&wake, closed_cb);
-    wakeup_send(&wake); /* nobody listens any more: harmless */
+    mailbox_close(&box, closed_cb);
+    mailbox_wake(&box); /* nobody listens any more: harmless */
 }
 
-static void take_cb(struct wakeup *which)
+static void take_cb(struct mailbox *which)
 {
     woken++;
     found += atomic_exchange_explicit(&left, 0, memory_order_relaxed);
     if (found == wanted) {
-        wakeup_close(which, closed_cb);
+        mailbox_close(which, closed_cb);
     }
 }
 
@@ -85,7 +85,7 @@ static void *leave_and_send(void *data)
     (void)data;
     for (unsigned i = 0; i < SENDS; i++) {
         (void)atomic_fetch_add_explicit(&left, 1, memory_order_relaxed);
-        wakeup_send(&wake);
+        mailbox_wake(&box);
     }
     return NULL;
 }
@@ -97,7 +97,7 @@ static void test_nothing_is_overlooked(void **state)
 
     (void)state;
     wanted = SENDERS * SENDS;
-    assert_int_equal(wakeup_init(&wake, &loop, take_cb), 0);
+    assert_int_equal(mailbox_init(&box, &loop, take_cb), 0);
     for (unsigned i = 0; i < SENDERS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, leave_and_send, NULL), 0);
     }

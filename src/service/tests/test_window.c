@@ -77,7 +77,6 @@ static int setup(void **state)
     l->now_ms = 1000000;
     l->round_term = TERM;
     l->proposer.propose = on_propose;
-    timers_init(&l->timers);
     TAILQ_INIT(&l->wanted);
     l->windows = windows_new(l->apply.fsm, &l->clock, &l->timers, &l->proposer);
     make(l, "m", STEP, MAX_STEP);

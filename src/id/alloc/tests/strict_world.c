@@ -65,7 +65,6 @@ struct strict_world *strict_world_new(void)
     world->next_id = 1;
     world->proposer.propose = propose;
     STAILQ_INIT(&world->asks);
-    timers_init(&world->timers);
     world->leader_known = true;
     answers_init(&world->answers);
     world->table = id_table_new(1);

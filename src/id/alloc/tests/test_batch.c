@@ -105,7 +105,6 @@ static int setup(void **state)
     w->now_ms = 1000;
     w->clock = (struct clock){.now_ms = now_ms, .wall_ms = now_ms, .data = w};
     w->proposer.propose = propose;
-    timers_init(&w->timers);
     batcher_init(&w->batcher, &config, &ops, &w->clock, &w->timers, &w->proposer);
     w->batcher.took = &w->took;
     *state = w;

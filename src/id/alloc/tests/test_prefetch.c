@@ -62,7 +62,7 @@ static void start(struct node *node)
 {
     struct prefetch_ops ops = {.write = on_write, .fetch = on_fetch, .data = node};
 
-    timers_init(&node->timers);
+    node->timers = (struct timers){.sequence = 0};
     node->table = id_table_new(0);
     node->prefetch = prefetch_new(&node->config, &ops, &node->clock, &node->timers);
     node->fetched_count = 0;

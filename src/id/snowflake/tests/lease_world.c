@@ -377,7 +377,7 @@ void lease_world_start(struct lease_node *node)
     clock_check_init(&node->check, config.threshold_ms);
     clock_check_members(&node->check, node->world->node_count);
     node->world->news_ms = node->world->true_ms; /* a node asks as soon as it starts */
-    timers_init(&node->timers);
+    node->timers = (struct timers){.sequence = 0};
     node->lease = lease_new(&config, &node->snowflake, &node->check, &node->clock, &node->timers,
                             &node->proposer, &node->disk);
     session_init(&node->session, node->id, ++node->starts);
