@@ -65,11 +65,11 @@ int store_error_no_row(struct store_error *ret_error, const struct store_row *ro
                            text);
 }
 
-bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len)
+int store_key_compare(const void *a, size_t a_len, const void *b, size_t b_len)
 {
     int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
 
-    return order < 0 || (order == 0 && a_len < b_len);
+    return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
 }
 
 /* The array grows by need: a damaged meta cannot make it huge. */
@@ -151,7 +151,7 @@ bool store_rows_next(struct reader *reader, struct store_row *ret_row)
 int store_rows_checker_add(struct store_rows_checker *checker, const struct store_row *row)
 {
     if (checker->count > 0 &&
-        !store_key_less(checker->last, checker->last_len, row->key, row->key_len)) {
+        store_key_compare(checker->last, checker->last_len, row->key, row->key_len) >= 0) {
         return ERR_CORRUPT;
     }
     ASSERT(row->key_len <= sizeof checker->last);

@@ -167,8 +167,8 @@ int store_error_no_row(struct store_error *ret_error, const struct store_row *ro
 /* Write a key as text, as much as fits, other bytes as "\x01". Returns the length. */
 size_t store_key_print(char *text, size_t size, const void *key, size_t key_len);
 
-/* True if a comes before b in key order (bytes, then length). */
-bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len);
+/* < 0, 0, > 0: a comes before b in key order (bytes, then length), is b, comes after b. */
+int store_key_compare(const void *a, size_t a_len, const void *b, size_t b_len);
 
 /* Free pages count as room, unless an older reader may still read them. */
 struct store_space {

@@ -108,20 +108,13 @@ static int entry_term(void *engine, uint64_t index, uint64_t *ret_term,
 {
     struct commit *commit = engine;
     uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
-    MDB_val key = {sizeof key_bytes, key_bytes};
+    MDB_val key = lmdb_log_key(index, key_bytes);
     struct reader reader;
-    int err;
+    int err = lmdb_record_get(&commit->txn, LMDB_LOG, &key, &reader);
 
     ASSERT(ret_error == commit->txn.error);
-    lmdb_log_key(index, key_bytes);
-    err = lmdb_record_get(&commit->txn, LMDB_LOG, &key, &reader);
-    if (err != 0) {
-        return err == ERR_NOT_FOUND ? store_error_set(ret_error, ERR_CORRUPT,
-                                                      "log entry %" PRIu64 " is missing", index)
-                                    : err;
-    }
-    *ret_term = reader_u64(&reader);
-    return 0;
+    *ret_term = err == 0 ? reader_u64(&reader) : 0;
+    return err;
 }
 
 /* --- the rows --- */
@@ -149,8 +142,8 @@ static int change_row(struct commit *commit, const struct store_row *row, uint64
         return err;
     }
     if (row->value_len == 0) {
-        err = err == 0 ? lmdb_record_delete(&commit->txn, LMDB_STATE, &key) : err;
-        return err == ERR_NOT_FOUND ? store_error_no_row(commit->txn.error, row) : err;
+        return err == 0 ? lmdb_record_delete(&commit->txn, LMDB_STATE, &key)
+                        : store_error_no_row(commit->txn.error, row);
     }
     *digest += hash_row(row->key, row->key_len, row->value, row->value_len);
     return commit_row(commit, row, 0);
@@ -231,16 +224,11 @@ static int settle(struct commit *commit, uint32_t slices, const struct store_pos
 
 static int row_place_order(const void *a, const void *b)
 {
-    const struct store_row *const *one = a;
-    const struct store_row *const *other = b;
+    const struct store_row *one = *(const struct store_row *const *)a;
+    const struct store_row *other = *(const struct store_row *const *)b;
+    int order = store_key_compare(one->key, one->key_len, other->key, other->key_len);
 
-    if (store_key_less((*one)->key, (*one)->key_len, (*other)->key, (*other)->key_len)) {
-        return -1;
-    }
-    return store_key_less((*other)->key, (*other)->key_len, (*one)->key, (*one)->key_len) ||
-                   *one > *other
-               ? 1
-               : -1;
+    return order != 0 ? order : one > other ? 1 : -1;
 }
 
 /* Are the operation's rows recorded in slices? If so, they count as owed from now on. */

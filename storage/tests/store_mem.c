@@ -178,7 +178,7 @@ static size_t row_place(const struct mem_state *state, const struct store_row *r
         size_t middle = low + (high - low) / 2;
         const struct store_row *other = &state->rows[middle]->row;
 
-        if (store_key_less(other->key, other->key_len, row->key, row->key_len)) {
+        if (store_key_compare(other->key, other->key_len, row->key, row->key_len) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -235,7 +235,8 @@ static int change_row(struct mem_commit *commit, const struct store_row *row, ui
     size_t place = row_place(state, row);
     const struct store_row *before = place < state->row_count ? &state->rows[place]->row : NULL;
 
-    if (before != NULL && !store_key_less(row->key, row->key_len, before->key, before->key_len)) {
+    if (before != NULL &&
+        store_key_compare(row->key, row->key_len, before->key, before->key_len) >= 0) {
         *digest -= digest_of(before);
         drop_row(commit, place);
     } else if (row->value_len == 0) {
