@@ -191,12 +191,6 @@ int store_rows_check(const void *stream, size_t len, uint64_t digest, struct sto
 
 /* --- store_meta --- */
 
-void store_meta_init(struct store_meta *meta)
-{
-    memset(meta, 0, sizeof *meta);
-    meta->first_index = 1;
-}
-
 void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from)
 {
     *ret_meta = *from;
@@ -334,7 +328,7 @@ static int step_append(struct store_meta *meta, const struct store_op *op, store
         ASSERT(meta->position.index == op->index - 1);
         term = meta->position.term;
     } else if (op->index <= meta->last_index) {
-        err = term_fn(engine, op->index - 1, &term, ret_error);
+        err = term_fn(engine, op->index - 1, &term);
     }
     if (err != 0) {
         return err;
@@ -387,7 +381,7 @@ static int step_apply(struct store_meta *meta, const struct store_op *op, store_
         return misfit(meta, "apply beyond the log, at", to->index, to->term, ret_error);
     }
     if (to->index >= meta->first_index) {
-        err = term_fn(engine, to->index, &term, ret_error);
+        err = term_fn(engine, to->index, &term);
     }
     if (err != 0) {
         return err;

@@ -586,25 +586,6 @@ static int read_now(const struct lmdb_txn *txn, struct store_meta *meta)
     return read_locals(txn, &reader, meta);
 }
 
-static int write_now(const struct lmdb_txn *txn, const struct store_meta *meta)
-{
-    const struct store_position *position = &meta->position;
-    BUF_LOCAL(payload);
-
-    ASSERT(meta->first_index >= 1 && meta->last_index + 1 >= meta->first_index);
-    ASSERT(position->index <= meta->last_index && position->conf_len <= LIMIT_CONF_BYTES);
-    buf_put_u64(&payload, mdb_txn_id(txn->txn));
-    fields_put(&payload, &now_fields, meta);
-    buf_put_str32(&payload, position->conf, position->conf_len);
-    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
-        if (meta->locals[i] != NULL) {
-            buf_put_u16(&payload, (uint16_t)i);
-            buf_put_u32(&payload, meta->locals[i]->checksum);
-        }
-    }
-    return lmdb_meta_put(txn, LMDB_NOW, &payload);
-}
-
 /* --- what is owed --- */
 
 static const char *slice_name(uint32_t number, char name[NAME_BYTES])
@@ -797,13 +778,17 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *ide
                     const struct store_meta *before, const struct store_meta *after,
                     const struct lmdb_owed *owed_before, const struct lmdb_owed *owed)
 {
+    const struct store_position *position = &after->position;
     uint32_t had = owed_before != NULL ? format_of(owed_before) : 0;
     uint32_t has = format_of(owed);
     const struct fields fields = owed_fields(has);
     char name[NAME_BYTES];
     BUF_LOCAL(record);
+    BUF_LOCAL(now);
     int err = 0;
 
+    ASSERT(after->first_index >= 1 && after->last_index + 1 >= after->first_index);
+    ASSERT(position->index <= after->last_index && position->conf_len <= LIMIT_CONF_BYTES);
     if (had != has) {
         buf_put_u32(&record, has);
         buf_put_str16(&record, LMDB_FORMAT_MAGIC, strlen(LMDB_FORMAT_MAGIC));
@@ -817,6 +802,9 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *ide
     } else if (err == 0 && had > LMDB_FORMAT_VERSION) {
         err = meta_delete(txn, LMDB_OWED);
     }
+    buf_put_u64(&now, mdb_txn_id(txn->txn));
+    fields_put(&now, &now_fields, after);
+    buf_put_str32(&now, position->conf, position->conf_len);
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
         const struct store_local *local = after->locals[i];
         BUF_LOCAL(payload);
@@ -827,8 +815,12 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *ide
             buf_put(&payload, local->data, local->len);
             err = lmdb_meta_put(txn, local_name(i, name), &payload);
         }
+        if (local != NULL) {
+            buf_put_u16(&now, (uint16_t)i);
+            buf_put_u32(&now, local->checksum);
+        }
     }
-    return err != 0 ? err : write_now(txn, after);
+    return err != 0 ? err : lmdb_meta_put(txn, LMDB_NOW, &now);
 }
 
 /* --- load --- */

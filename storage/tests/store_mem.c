@@ -126,12 +126,11 @@ static void state_release(struct mem_state *state)
 
 /* store_term_fn. The log holds [meta.first_index, meta.last_index] while an operation is checked.
  */
-static int mem_term(void *engine, uint64_t index, uint64_t *ret_term, struct store_error *ret_error)
+static int mem_term(void *engine, uint64_t index, uint64_t *ret_term)
 {
     const struct mem_state *state = engine;
     uint64_t at = index - state->meta.first_index;
 
-    (void)ret_error;
     ASSERT(index >= state->meta.first_index && at < state->entry_count);
     *ret_term = state->entries[at].term;
     return 0;
@@ -471,7 +470,7 @@ struct store *store_mem_new(const struct store_identity *identity)
 
     mem->store.ops = &mem_ops;
     mem->identity = *identity;
-    store_meta_init(&mem->state.meta);
+    mem->state.meta.first_index = 1;
     LIST_INIT(&mem->views);
     return &mem->store;
 }
