@@ -65,11 +65,11 @@ int store_error_no_row(struct store_error *ret_error, const struct store_row *ro
                            text);
 }
 
-bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len)
+int store_key_compare(const void *a, size_t a_len, const void *b, size_t b_len)
 {
     int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
 
-    return order < 0 || (order == 0 && a_len < b_len);
+    return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
 }
 
 /* The array grows by need: a damaged meta cannot make it huge. */
@@ -151,7 +151,7 @@ bool store_rows_next(struct reader *reader, struct store_row *ret_row)
 int store_rows_checker_add(struct store_rows_checker *checker, const struct store_row *row)
 {
     if (checker->count > 0 &&
-        !store_key_less(checker->last, checker->last_len, row->key, row->key_len)) {
+        store_key_compare(checker->last, checker->last_len, row->key, row->key_len) >= 0) {
         return ERR_CORRUPT;
     }
     ASSERT(row->key_len <= sizeof checker->last);
@@ -190,12 +190,6 @@ int store_rows_check(const void *stream, size_t len, uint64_t digest, struct sto
 }
 
 /* --- store_meta --- */
-
-void store_meta_init(struct store_meta *meta)
-{
-    memset(meta, 0, sizeof *meta);
-    meta->first_index = 1;
-}
 
 void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from)
 {
@@ -334,7 +328,7 @@ static int step_append(struct store_meta *meta, const struct store_op *op, store
         ASSERT(meta->position.index == op->index - 1);
         term = meta->position.term;
     } else if (op->index <= meta->last_index) {
-        err = term_fn(engine, op->index - 1, &term, ret_error);
+        err = term_fn(engine, op->index - 1, &term);
     }
     if (err != 0) {
         return err;
@@ -387,7 +381,7 @@ static int step_apply(struct store_meta *meta, const struct store_op *op, store_
         return misfit(meta, "apply beyond the log, at", to->index, to->term, ret_error);
     }
     if (to->index >= meta->first_index) {
-        err = term_fn(engine, to->index, &term, ret_error);
+        err = term_fn(engine, to->index, &term);
     }
     if (err != 0) {
         return err;

@@ -167,8 +167,8 @@ int store_error_no_row(struct store_error *ret_error, const struct store_row *ro
 /* Write a key as text, as much as fits, other bytes as "\x01". Returns the length. */
 size_t store_key_print(char *text, size_t size, const void *key, size_t key_len);
 
-/* True if a comes before b in key order (bytes, then length). */
-bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len);
+/* < 0, 0, > 0: a comes before b in key order (bytes, then length), is b, comes after b. */
+int store_key_compare(const void *a, size_t a_len, const void *b, size_t b_len);
 
 /* Free pages count as room, unless an older reader may still read them. */
 struct store_space {
@@ -279,7 +279,7 @@ struct store_local {
     uint8_t data[];
 };
 
-struct store_meta {
+struct store_meta { /* of a new store: first_index 1, else zeros */
     uint64_t term;
     uint64_t vote;
     uint64_t first_index;
@@ -290,12 +290,10 @@ struct store_meta {
     uint64_t compact_to; /* first index to keep; 0: nothing to do; not durable */
 };
 
-/* The term of the log's entry at an index within [first_index, last_index]. 0 or ERR_*. */
-typedef int (*store_term_fn)(void *engine, uint64_t index, uint64_t *ret_term,
-                             struct store_error *ret_error);
+/* The term of the log's entry at an index within [first_index, last_index]. 0, or ERR_*: then the
+ * engine writes the text to the ret_error that it gave to store_meta_step(). */
+typedef int (*store_term_fn)(void *engine, uint64_t index, uint64_t *ret_term);
 
-/* The meta of a new store: nothing applied, an empty log that begins at 1. */
-void store_meta_init(struct store_meta *meta);
 void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from);
 void store_meta_release(struct store_meta *meta);
 

@@ -425,8 +425,8 @@ static void find_row(struct compare *compare, const struct wire_compared *theirs
                 report_row(compare, &own, &other);
                 return;
             }
-        } else if (has_own &&
-                   (!has_other || store_key_less(own.key, own.key_len, other.key, other.key_len))) {
+        } else if (has_own && (!has_other || store_key_compare(own.key, own.key_len, other.key,
+                                                               other.key_len) < 0)) {
             report_row(compare, &own, &none);
             return;
         } else {
@@ -472,7 +472,7 @@ static void count_rows(struct compare *compare)
         }
         ASSERT(store_rows_next(&records, &row));
         if (!asker->of.end && /* does it come after the range? */
-            store_key_less(asker->last.data, asker->last.len, row.key, row.key_len)) {
+            store_key_compare(asker->last.data, asker->last.len, row.key, row.key_len) < 0) {
             asker->at += before;
             range_is_whole(compare);
             return;
@@ -529,7 +529,8 @@ bool compare_receive_answer(struct compare *compare, uint64_t from, const uint8_
         compare->on->driver->apply_until = compared.index;
     } else if (compared.kind == WIRE_COMPARED_PART && asker->state == COMPARE_ASKING) {
         if (compared.len > 0 && asker->last.len > 0 &&
-            !store_key_less(asker->last.data, asker->last.len, compared.data, compared.len)) {
+            store_key_compare(asker->last.data, asker->last.len, compared.data, compared.len) >=
+                0) {
             compare_give_up(compare, "has rows that are not in order");
             return true;
         }

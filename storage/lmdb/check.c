@@ -173,10 +173,7 @@ static int page_compare_keys(const struct walk *walk, const struct key *a, const
         ASSERT(a->len == sizeof left && b->len == sizeof right); /* check_page() saw to it */
         return left < right ? -1 : left > right;
     }
-    if (store_key_less(a->data, a->len, b->data, b->len)) {
-        return -1;
-    }
-    return store_key_less(b->data, b->len, a->data, a->len) ? 1 : 0;
+    return store_key_compare(a->data, a->len, b->data, b->len);
 }
 
 static unsigned node_count(const uint8_t *page)
@@ -683,7 +680,7 @@ static void assert_cb(MDB_env *env, const char *text)
     abort();
 }
 
-_Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
+_Noreturn static void child_run(const char *dir, int fd)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM, SIGPIPE};
     static const int of_the_parent[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
@@ -707,7 +704,7 @@ _Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)prctl(PR_SET_DUMPABLE, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (recv(go_fd, &go, 1, 0) != 1) {
+    if (recv(fd, &go, 1, 0) != 1) {
         _exit(0); /* cancelled, or the parent is gone */
     }
     (void)alarm(LIMIT_STORE_CHECK_S);
@@ -721,40 +718,31 @@ _Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
         (void)mdb_env_set_assert(env.env, assert_cb);
         report.err = lmdb_load(&env, NULL, NULL, NULL, &report.error);
     }
-    if (write(report_fd, &report, sizeof report) != (ssize_t)sizeof report) {
-        _exit(2);
-    }
-    _exit(0);
+    _exit(write(fd, &report, sizeof report) == (ssize_t)sizeof report ? 0 : 2);
 }
 
 /* --- the parent --- */
 
 int lmdb_checker_start(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
 {
-    int go[2] = {-1, -1};
-    int report[2] = {-1, -1};
+    int fds[2] = {-1, -1}; /* the parent's, the child's */
 
     ASSERT(dir != NULL);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) != 0 ||
-        pipe2(report, O_CLOEXEC) != 0 || (checker->pid = fork()) < 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0 ||
+        (checker->pid = fork()) < 0) {
         int err = store_error_set(ret_error, store_error_of(errno),
                                   "cannot start the check of the database: %s", strerror(errno));
 
-        for (unsigned i = 0; i < 2; i++) {
-            (void)close(go[i]);
-            (void)close(report[i]);
-        }
+        (void)close(fds[0]);
+        (void)close(fds[1]);
         return err;
     }
     if (checker->pid == 0) {
-        (void)close(go[1]);
-        (void)close(report[0]);
-        child_run(dir, go[0], report[1]);
+        (void)close(fds[0]);
+        child_run(dir, fds[1]);
     }
-    (void)close(go[0]);
-    (void)close(report[1]);
-    checker->go_fd = go[1];
-    checker->report_fd = report[0];
+    (void)close(fds[1]);
+    checker->fd = fds[0];
     return 0;
 }
 
@@ -763,8 +751,7 @@ int lmdb_checker_end(struct lmdb_checker *checker)
     int status = 0;
 
     ASSERT(checker->pid > 0);
-    (void)close(checker->go_fd);
-    (void)close(checker->report_fd);
+    (void)close(checker->fd);
     /* Where SIGCHLD is ignored there is no status (ECHILD): then only the report counts. */
     while (waitpid(checker->pid, &status, 0) < 0 && errno == EINTR) {
     }
@@ -774,13 +761,13 @@ int lmdb_checker_end(struct lmdb_checker *checker)
 int lmdb_checker_run(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
 {
     /* On a socket, a child that has ended causes an error and no SIGPIPE. */
-    bool whole = send(checker->go_fd, "", 1, MSG_NOSIGNAL) == 1;
+    bool whole = send(checker->fd, "", 1, MSG_NOSIGNAL) == 1;
     struct report report;
     size_t at = 0;
     int status;
 
     while (whole && at < sizeof report) {
-        ssize_t got = read(checker->report_fd, (char *)&report + at, sizeof report - at);
+        ssize_t got = read(checker->fd, (char *)&report + at, sizeof report - at);
 
         whole = got > 0 || (got < 0 && errno == EINTR);
         at += got > 0 ? (size_t)got : 0;
@@ -801,6 +788,6 @@ int lmdb_checker_run(struct lmdb_checker *checker, const char *dir, struct store
     if (report.err != 0) {
         *ret_error = report.error;
     }
-    ASSERT(report.err <= 0); /* our own code's, over a pipe that only it has */
+    ASSERT(report.err <= 0); /* our own code's, over a socket that only it has */
     return report.err;
 }

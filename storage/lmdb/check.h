@@ -57,8 +57,7 @@ int lmdb_file_check(const char *path, struct store_error *ret_error) MUST_CHECK;
 /* A child process that checks the database and may die of it. */
 struct lmdb_checker {
     pid_t pid;
-    int go_fd;
-    int report_fd;
+    int fd; /* a socket: a byte lets the child begin, and its report comes back */
 };
 
 /* Fork the child; it waits. Before the directory's lock is taken. */
@@ -69,7 +68,7 @@ int lmdb_checker_start(struct lmdb_checker *checker, const char *dir,
 int lmdb_checker_run(struct lmdb_checker *checker, const char *dir,
                      struct store_error *ret_error) MUST_CHECK;
 
-/* End a child that was not run: it ends once go_fd is closed. Returns its status. */
+/* End a child that was not run: it ends once fd is closed. Returns its status. */
 int lmdb_checker_end(struct lmdb_checker *checker);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/clock.h"
+#include "src/base/fields.h"
 #include "src/base/hash.h"
 
 /* --- env --- */
@@ -220,8 +221,7 @@ void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough
     MDB_envinfo info;
     MDB_stat stat;
     uint64_t low_bytes;
-    uint64_t file_free_bytes;
-    uint64_t reusable_bytes = 0;
+    uint64_t reusable_bytes;
 
     ASSERT(mdb_env_info(env->env, &info) == 0);
     ASSERT(mdb_env_stat(env->env, &stat) == 0);
@@ -241,22 +241,21 @@ void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough
         reusable_bytes = least(free_pages(env) * stat.ms_psize, space.used_bytes);
         space.used_bytes -= reusable_bytes;
         space.room_bytes += reusable_bytes;
+        space.low = space.map_bytes - space.used_bytes < low_bytes ||
+                    (space.disk_free_bytes < LIMIT_STORE_LOW_BYTES &&
+                     space.disk_free_bytes + reusable_bytes < LIMIT_STORE_LOW_BYTES);
     }
-    file_free_bytes = space.disk_free_bytes > UINT64_MAX - reusable_bytes
-                          ? UINT64_MAX
-                          : space.disk_free_bytes + reusable_bytes;
-    space.low =
-        space.map_bytes - space.used_bytes < low_bytes || file_free_bytes < LIMIT_STORE_LOW_BYTES;
     *ret_space = space;
 }
 
 /* --- record --- */
 
-void lmdb_log_key(uint64_t index, uint8_t key[LMDB_LOG_KEY_BYTES])
+MDB_val lmdb_log_key(uint64_t index, uint8_t bytes[LMDB_LOG_KEY_BYTES])
 {
     uint64_t be = htobe64(index);
 
-    memcpy(key, &be, LMDB_LOG_KEY_BYTES);
+    memcpy(bytes, &be, LMDB_LOG_KEY_BYTES);
+    return (MDB_val){LMDB_LOG_KEY_BYTES, bytes};
 }
 
 static uint64_t log_index(const uint8_t key[LMDB_LOG_KEY_BYTES])
@@ -318,7 +317,9 @@ static int record_error(const struct lmdb_txn *txn, enum lmdb_table table, const
 {
     char name[LMDB_RECORD_NAME_BYTES];
 
-    return lmdb_error(txn->error, rc, lmdb_record_name(table, key, name));
+    (void)lmdb_record_name(table, key, name);
+    return rc == MDB_NOTFOUND ? store_error_set(txn->error, ERR_CORRUPT, "%s is missing", name)
+                              : lmdb_error(txn->error, rc, name);
 }
 
 /* The cursor near the record, or NULL. */
@@ -335,7 +336,7 @@ int lmdb_record_get(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *
     int rc = cursor != NULL ? mdb_cursor_get(cursor, key, &value, MDB_SET)
                             : mdb_get(txn->txn, txn->env->tables[table], key, &value);
 
-    if (rc == MDB_NOTFOUND) {
+    if (rc == MDB_NOTFOUND && table == LMDB_STATE) {
         return ERR_NOT_FOUND;
     }
     if (rc != 0) {
@@ -388,9 +389,6 @@ int lmdb_record_delete(const struct lmdb_txn *txn, enum lmdb_table table, MDB_va
     } else {
         rc = mdb_del(txn->txn, txn->env->tables[table], key, NULL);
     }
-    if (rc == MDB_NOTFOUND) {
-        return ERR_NOT_FOUND;
-    }
     return rc == 0 ? 0 : record_error(txn, table, key, rc);
 }
 
@@ -426,12 +424,8 @@ int lmdb_record_each(const struct lmdb_txn *txn, enum lmdb_table table, lmdb_rec
 int lmdb_meta_get(const struct lmdb_txn *txn, const char *name, struct reader *ret_payload)
 {
     MDB_val key = {strlen(name), (void *)(uintptr_t)name};
-    int err = lmdb_record_get(txn, LMDB_META, &key, ret_payload);
 
-    if (err == ERR_NOT_FOUND) {
-        return store_error_set(txn->error, ERR_CORRUPT, "meta record %s is missing", name);
-    }
-    return err;
+    return lmdb_record_get(txn, LMDB_META, &key, ret_payload);
 }
 
 int lmdb_meta_put(const struct lmdb_txn *txn, const char *name, const struct buf *payload)
@@ -453,18 +447,13 @@ static int malformed_row(const struct lmdb_txn *txn, const char *name)
 
 /* --- identity, with the format --- */
 
-static int write_identity(const struct lmdb_txn *txn, const struct store_identity *identity,
-                          uint32_t format)
-{
-    BUF_LOCAL(payload);
-
-    buf_put_u32(&payload, format);
-    buf_put_str16(&payload, LMDB_FORMAT_MAGIC, strlen(LMDB_FORMAT_MAGIC));
-    buf_put_str16(&payload, identity->cluster_id, strlen(identity->cluster_id));
-    buf_put_u64(&payload, identity->node_id);
-    buf_put_u64(&payload, identity->store_id);
-    return lmdb_meta_put(txn, LMDB_IDENTITY, &payload);
-}
+/* After format and magic. */
+static const struct field identity_items[] = {
+    FIELD_TEXT(struct store_identity, cluster_id),
+    FIELD_NUMBER(struct store_identity, node_id),
+    FIELD_NUMBER(struct store_identity, store_id),
+};
+static const struct fields identity_fields = FIELDS(identity_items);
 
 /* In another format anything may come after the magic. */
 static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_identity,
@@ -496,13 +485,9 @@ static int read_identity(const struct lmdb_txn *txn, struct store_identity *ret_
                                    : "start the leafd that wrote it, take a backup of the cluster "
                                      "(GET /api/backup) and restore it with this one");
     }
-    text = reader_str16(&reader, &len);
-    identity.node_id = reader_u64(&reader);
-    identity.store_id = reader_u64(&reader);
-    if (!reader_done(&reader) || len > LIMIT_CLUSTER_ID_BYTES) {
+    if (!fields_read(&reader, &identity_fields, &identity) || !reader_done(&reader)) {
         return malformed_row(txn, LMDB_IDENTITY);
     }
-    memcpy(identity.cluster_id, text, len);
     *ret_identity = identity;
     *ret_format = version;
     return 0;
@@ -558,9 +543,23 @@ static int read_locals(const struct lmdb_txn *txn, struct reader *list, struct s
 
 /* --- now --- */
 
+/* Between the transaction's number and the configuration. */
+static const struct field now_items[] = {
+    FIELD_NUMBER(struct store_meta, term),
+    FIELD_NUMBER(struct store_meta, vote),
+    FIELD_NUMBER(struct store_meta, first_index),
+    FIELD_NUMBER(struct store_meta, last_index),
+    FIELD_NUMBER(struct store_meta, last_term),
+    FIELD_NUMBER(struct store_meta, position.index),
+    FIELD_NUMBER(struct store_meta, position.term),
+    FIELD_NUMBER(struct store_meta, position.conf_index),
+    FIELD_NUMBER(struct store_meta, position.digest),
+};
+static const struct fields now_fields = FIELDS(now_items);
+
 static int read_now(const struct lmdb_txn *txn, struct store_meta *meta)
 {
-    struct store_position position = {0};
+    struct store_position position;
     struct reader reader;
     uint64_t number;
     size_t conf_len;
@@ -570,15 +569,8 @@ static int read_now(const struct lmdb_txn *txn, struct store_meta *meta)
         return err;
     }
     number = reader_u64(&reader);
-    meta->term = reader_u64(&reader);
-    meta->vote = reader_u64(&reader);
-    meta->first_index = reader_u64(&reader);
-    meta->last_index = reader_u64(&reader);
-    meta->last_term = reader_u64(&reader);
-    position.index = reader_u64(&reader);
-    position.term = reader_u64(&reader);
-    position.conf_index = reader_u64(&reader);
-    position.digest = reader_u64(&reader);
+    (void)fields_read(&reader, &now_fields, meta);
+    position = meta->position;
     position.conf = reader_str32(&reader, &conf_len);
     if (reader.bad || conf_len > LIMIT_CONF_BYTES) {
         return malformed_row(txn, LMDB_NOW);
@@ -594,33 +586,6 @@ static int read_now(const struct lmdb_txn *txn, struct store_meta *meta)
     return read_locals(txn, &reader, meta);
 }
 
-static int write_now(const struct lmdb_txn *txn, const struct store_meta *meta)
-{
-    const struct store_position *position = &meta->position;
-    BUF_LOCAL(payload);
-
-    ASSERT(meta->first_index >= 1 && meta->last_index + 1 >= meta->first_index);
-    ASSERT(position->index <= meta->last_index && position->conf_len <= LIMIT_CONF_BYTES);
-    buf_put_u64(&payload, mdb_txn_id(txn->txn));
-    buf_put_u64(&payload, meta->term);
-    buf_put_u64(&payload, meta->vote);
-    buf_put_u64(&payload, meta->first_index);
-    buf_put_u64(&payload, meta->last_index);
-    buf_put_u64(&payload, meta->last_term);
-    buf_put_u64(&payload, position->index);
-    buf_put_u64(&payload, position->term);
-    buf_put_u64(&payload, position->conf_index);
-    buf_put_u64(&payload, position->digest);
-    buf_put_str32(&payload, position->conf, position->conf_len);
-    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
-        if (meta->locals[i] != NULL) {
-            buf_put_u16(&payload, (uint16_t)i);
-            buf_put_u32(&payload, meta->locals[i]->checksum);
-        }
-    }
-    return lmdb_meta_put(txn, LMDB_NOW, &payload);
-}
-
 /* --- what is owed --- */
 
 static const char *slice_name(uint32_t number, char name[NAME_BYTES])
@@ -632,11 +597,8 @@ static const char *slice_name(uint32_t number, char name[NAME_BYTES])
 static int meta_delete(const struct lmdb_txn *txn, const char *name)
 {
     MDB_val key = {strlen(name), (void *)(uintptr_t)name};
-    int err = lmdb_record_delete(txn, LMDB_META, &key);
 
-    return err == ERR_NOT_FOUND
-               ? store_error_set(txn->error, ERR_CORRUPT, "meta record %s is missing", name)
-               : err;
+    return lmdb_record_delete(txn, LMDB_META, &key);
 }
 
 static uint32_t format_of(const struct lmdb_owed *owed)
@@ -711,7 +673,7 @@ int lmdb_entry_put(const struct lmdb_txn *txn, uint64_t index, const struct stor
                    bool in_pieces)
 {
     uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
-    MDB_val key = {sizeof key_bytes, key_bytes};
+    MDB_val key = lmdb_log_key(index, key_bytes);
     bool is_large = in_pieces && entry->len > LMDB_PIECE_BYTES;
     struct lmdb_payload payload = {.data = entry->data, .len = is_large ? 0 : entry->len};
     size_t pieces_len = is_large ? entry->len : 0;
@@ -719,7 +681,6 @@ int lmdb_entry_put(const struct lmdb_txn *txn, uint64_t index, const struct stor
     BUF_LOCAL(head);
     int err;
 
-    lmdb_log_key(index, key_bytes);
     buf_put_u64(&head, entry->term);
     buf_put_u8(&head, is_large ? entry->type | LMDB_IN_PIECES : entry->type);
     if (is_large) {
@@ -742,12 +703,11 @@ int lmdb_entry_put(const struct lmdb_txn *txn, uint64_t index, const struct stor
 int lmdb_entry_delete(const struct lmdb_txn *txn, uint64_t index, bool in_pieces)
 {
     uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
-    MDB_val key = {sizeof key_bytes, key_bytes};
+    MDB_val key = lmdb_log_key(index, key_bytes);
     char name[NAME_BYTES];
     uint32_t len = 0;
     int err = 0;
 
-    lmdb_log_key(index, key_bytes);
     if (in_pieces) {
         struct reader reader;
 
@@ -760,13 +720,21 @@ int lmdb_entry_delete(const struct lmdb_txn *txn, uint64_t index, bool in_pieces
     for (size_t at = 0; at < len && err == 0; at += LMDB_PIECE_BYTES) {
         err = meta_delete(txn, piece_name(index, at, name));
     }
-    err = err == 0 ? lmdb_record_delete(txn, LMDB_LOG, &key) : err;
-    return err == ERR_NOT_FOUND
-               ? store_error_set(txn->error, ERR_CORRUPT, "log entry %" PRIu64 " is missing", index)
-               : err;
+    return err == 0 ? lmdb_record_delete(txn, LMDB_LOG, &key) : err;
 }
 
 /* --- all of it --- */
+
+static const struct field owed_items[] = {
+    FIELD_NUMBER(struct lmdb_owed, digest), FIELD_NUMBER(struct lmdb_owed, first),
+    FIELD_NUMBER(struct lmdb_owed, end),
+    FIELD_NUMBER(struct lmdb_owed, pieces), /* in the format of pieces */
+};
+
+static struct fields owed_fields(uint32_t format)
+{
+    return (struct fields)FIELDS_FIRST(owed_items, format == LMDB_FORMAT_PIECES ? 4 : 3);
+}
 
 int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identity,
                    struct store_meta *ret_meta, struct lmdb_owed *ret_owed)
@@ -775,7 +743,6 @@ int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identi
     struct store_meta meta = {0};
     struct reader reader;
     uint32_t format = 0;
-    bool in_pieces;
     int err = read_identity(txn, ret_identity, &format);
 
     if (err == 0) {
@@ -786,12 +753,11 @@ int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identi
         err = lmdb_meta_get(txn, LMDB_OWED, &reader);
     }
     if (err == 0 && format != LMDB_FORMAT_VERSION) {
-        in_pieces = format == LMDB_FORMAT_PIECES;
-        owed.digest = reader_u64(&reader);
-        owed.first = reader_u32(&reader);
-        owed.end = reader_u32(&reader);
-        owed.pieces = in_pieces ? reader_u64(&reader) : 0;
-        if (!reader_done(&reader) || in_pieces != (owed.pieces > 0) ||
+        const struct fields fields = owed_fields(format);
+        bool in_pieces = format == LMDB_FORMAT_PIECES;
+
+        if (!fields_read(&reader, &fields, &owed) || !reader_done(&reader) ||
+            in_pieces != (owed.pieces > 0) ||
             (owed.first >= owed.end && !(in_pieces && owed.end == 0))) {
             err = malformed_row(txn, LMDB_OWED);
         }
@@ -812,26 +778,33 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *ide
                     const struct store_meta *before, const struct store_meta *after,
                     const struct lmdb_owed *owed_before, const struct lmdb_owed *owed)
 {
+    const struct store_position *position = &after->position;
     uint32_t had = owed_before != NULL ? format_of(owed_before) : 0;
     uint32_t has = format_of(owed);
+    const struct fields fields = owed_fields(has);
     char name[NAME_BYTES];
     BUF_LOCAL(record);
+    BUF_LOCAL(now);
     int err = 0;
 
+    ASSERT(after->first_index >= 1 && after->last_index + 1 >= after->first_index);
+    ASSERT(position->index <= after->last_index && position->conf_len <= LIMIT_CONF_BYTES);
     if (had != has) {
-        err = write_identity(txn, identity, has);
+        buf_put_u32(&record, has);
+        buf_put_str16(&record, LMDB_FORMAT_MAGIC, strlen(LMDB_FORMAT_MAGIC));
+        fields_put(&record, &identity_fields, identity);
+        err = lmdb_meta_put(txn, LMDB_IDENTITY, &record);
+        record.len = 0;
     }
     if (err == 0 && has != LMDB_FORMAT_VERSION) {
-        buf_put_u64(&record, owed->digest);
-        buf_put_u32(&record, owed->first);
-        buf_put_u32(&record, owed->end);
-        if (has == LMDB_FORMAT_PIECES) {
-            buf_put_u64(&record, owed->pieces);
-        }
+        fields_put(&record, &fields, owed);
         err = lmdb_meta_put(txn, LMDB_OWED, &record);
     } else if (err == 0 && had > LMDB_FORMAT_VERSION) {
         err = meta_delete(txn, LMDB_OWED);
     }
+    buf_put_u64(&now, mdb_txn_id(txn->txn));
+    fields_put(&now, &now_fields, after);
+    buf_put_str32(&now, position->conf, position->conf_len);
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
         const struct store_local *local = after->locals[i];
         BUF_LOCAL(payload);
@@ -842,8 +815,12 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_identity *ide
             buf_put(&payload, local->data, local->len);
             err = lmdb_meta_put(txn, local_name(i, name), &payload);
         }
+        if (local != NULL) {
+            buf_put_u16(&now, (uint16_t)i);
+            buf_put_u32(&now, local->checksum);
+        }
     }
-    return err != 0 ? err : write_now(txn, after);
+    return err != 0 ? err : lmdb_meta_put(txn, LMDB_NOW, &now);
 }
 
 /* --- load --- */

@@ -138,7 +138,8 @@ const char *lmdb_record_name(enum lmdb_table table, const MDB_val *key,
 int lmdb_record_open(enum lmdb_table table, const MDB_val *key, const MDB_val *value,
                      struct reader *ret_payload, struct store_error *ret_error) MUST_CHECK;
 
-/* Find and check a record. ERR_NOT_FOUND (without a text): there is none. */
+/* Find and check a record. ERR_CORRUPT: there is none; ERR_NOT_FOUND (without a text): no such row
+ * in LMDB_STATE. */
 int lmdb_record_get(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *key,
                     struct reader *ret_payload) MUST_CHECK;
 
@@ -146,7 +147,7 @@ int lmdb_record_get(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *
 int lmdb_record_put(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *key,
                     const struct lmdb_payload *payload, unsigned flags) MUST_CHECK;
 
-/* ERR_NOT_FOUND (without a text): there is none. */
+/* ERR_CORRUPT: there is none. */
 int lmdb_record_delete(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *key) MUST_CHECK;
 
 /* Delete all records of a table. */
@@ -166,10 +167,10 @@ typedef int (*lmdb_record_fn)(void *data, const MDB_val *key, const MDB_val *val
 int lmdb_record_each(const struct lmdb_txn *txn, enum lmdb_table table, lmdb_record_fn fn,
                      void *data) MUST_CHECK;
 
-/* The key of a log entry. */
-void lmdb_log_key(uint64_t index, uint8_t key[LMDB_LOG_KEY_BYTES]);
+/* The key of a log entry, which borrows the bytes. */
+MDB_val lmdb_log_key(uint64_t index, uint8_t bytes[LMDB_LOG_KEY_BYTES]);
 
-/* The same for a record of meta, by its name; a missing one is ERR_CORRUPT. */
+/* The same for a record of meta, by its name. */
 int lmdb_meta_get(const struct lmdb_txn *txn, const char *name,
                   struct reader *ret_payload) MUST_CHECK;
 int lmdb_meta_put(const struct lmdb_txn *txn, const char *name,

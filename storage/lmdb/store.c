@@ -103,25 +103,16 @@ static int delete_entries(struct commit *commit, uint64_t from, uint64_t to)
 }
 
 /* store_term_fn */
-static int entry_term(void *engine, uint64_t index, uint64_t *ret_term,
-                      struct store_error *ret_error)
+static int entry_term(void *engine, uint64_t index, uint64_t *ret_term)
 {
     struct commit *commit = engine;
     uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
-    MDB_val key = {sizeof key_bytes, key_bytes};
+    MDB_val key = lmdb_log_key(index, key_bytes);
     struct reader reader;
-    int err;
+    int err = lmdb_record_get(&commit->txn, LMDB_LOG, &key, &reader);
 
-    ASSERT(ret_error == commit->txn.error);
-    lmdb_log_key(index, key_bytes);
-    err = lmdb_record_get(&commit->txn, LMDB_LOG, &key, &reader);
-    if (err != 0) {
-        return err == ERR_NOT_FOUND ? store_error_set(ret_error, ERR_CORRUPT,
-                                                      "log entry %" PRIu64 " is missing", index)
-                                    : err;
-    }
-    *ret_term = reader_u64(&reader);
-    return 0;
+    *ret_term = err == 0 ? reader_u64(&reader) : 0;
+    return err;
 }
 
 /* --- the rows --- */
@@ -149,8 +140,8 @@ static int change_row(struct commit *commit, const struct store_row *row, uint64
         return err;
     }
     if (row->value_len == 0) {
-        err = err == 0 ? lmdb_record_delete(&commit->txn, LMDB_STATE, &key) : err;
-        return err == ERR_NOT_FOUND ? store_error_no_row(commit->txn.error, row) : err;
+        return err == 0 ? lmdb_record_delete(&commit->txn, LMDB_STATE, &key)
+                        : store_error_no_row(commit->txn.error, row);
     }
     *digest += hash_row(row->key, row->key_len, row->value, row->value_len);
     return commit_row(commit, row, 0);
@@ -231,16 +222,11 @@ static int settle(struct commit *commit, uint32_t slices, const struct store_pos
 
 static int row_place_order(const void *a, const void *b)
 {
-    const struct store_row *const *one = a;
-    const struct store_row *const *other = b;
+    const struct store_row *one = *(const struct store_row *const *)a;
+    const struct store_row *other = *(const struct store_row *const *)b;
+    int order = store_key_compare(one->key, one->key_len, other->key, other->key_len);
 
-    if (store_key_less((*one)->key, (*one)->key_len, (*other)->key, (*other)->key_len)) {
-        return -1;
-    }
-    return store_key_less((*other)->key, (*other)->key_len, (*one)->key, (*one)->key_len) ||
-                   *one > *other
-               ? 1
-               : -1;
+    return order != 0 ? order : one > other ? 1 : -1;
 }
 
 /* Are the operation's rows recorded in slices? If so, they count as owed from now on. */
@@ -387,45 +373,16 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     UNREACHABLE("kind of a store operation");
 }
 
-/* slices: number of slices owed before that are put in place. */
-static int commit_list(struct commit *commit, const struct store_op_list *list, uint32_t slices)
-{
-    struct store_lmdb *lmdb = commit->lmdb;
-    const struct store_op *op;
-    uint32_t left = commit->owed.end - commit->owed.first;
-    uint32_t over = left > OWED_SLICES_MAX ? left - OWED_SLICES_MAX : 0;
-    int err;
-
-    slices = slices > over ? slices : over;
-    err = settle(commit, slices, &commit->meta.position);
-    STAILQ_FOREACH (op, list, link) {
-        err = err == 0 ? commit_op(commit, op) : err;
-    }
-    if (err == 0) {
-        uint64_t count = store_meta_compact(&commit->meta);
-        uint64_t first = commit->meta.first_index;
-
-        ASSERT(count <= LIMIT_COMPACT_PER_COMMIT && count < first);
-        err = delete_entries(commit, first - count, first);
-    }
-    if (nothing_owed(&commit->owed)) {
-        commit->owed.first = commit->owed.end = 0;
-    }
-    if (commit->owed.pieces < commit->meta.first_index) {
-        commit->owed.pieces = 0;
-    }
-    return err != 0 ? err
-                    : lmdb_meta_write(&commit->txn, &lmdb->config.identity, &lmdb->now,
-                                      &commit->meta, &lmdb->owed, &commit->owed);
-}
-
-/* Carry out the list, put owed slices in place, and set lmdb->now to the resulting meta. in_pieces:
- * in pages that may be anywhere; then all slices are put in place first. */
+/* Put this number of owed slices in place, carry out the list, and set lmdb->now to the resulting
+ * meta. in_pieces: in pages that may be anywhere; then all slices are put in place first. */
 static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *list, uint32_t slices,
                         bool in_pieces, struct store_error *ret_error)
 {
     struct commit commit = {.lmdb = lmdb, .owed = lmdb->owed, .in_pieces = in_pieces};
+    uint32_t left = lmdb->owed.end - lmdb->owed.first;
+    uint32_t over = left > OWED_SLICES_MAX ? left - OWED_SLICES_MAX : 0;
     bool is_idle = STAILQ_EMPTY(list);
+    const struct store_op *op;
     int err = lmdb_begin(&lmdb->env, 0, &commit.txn, ret_error);
 
     if (err != 0) {
@@ -436,7 +393,28 @@ static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *lis
         slices = 0;
     }
     store_meta_copy(&commit.meta, &lmdb->now);
-    err = lmdb_end(&commit.txn, commit_list(&commit, list, slices));
+    err = settle(&commit, slices > over ? slices : over, &commit.meta.position);
+    STAILQ_FOREACH (op, list, link) {
+        err = err == 0 ? commit_op(&commit, op) : err;
+    }
+    if (err == 0) {
+        uint64_t count = store_meta_compact(&commit.meta);
+        uint64_t first = commit.meta.first_index;
+
+        ASSERT(count <= LIMIT_COMPACT_PER_COMMIT && count < first);
+        err = delete_entries(&commit, first - count, first);
+    }
+    if (nothing_owed(&commit.owed)) {
+        commit.owed.first = commit.owed.end = 0;
+    }
+    if (commit.owed.pieces < commit.meta.first_index) {
+        commit.owed.pieces = 0;
+    }
+    if (err == 0) {
+        err = lmdb_meta_write(&commit.txn, &lmdb->config.identity, &lmdb->now, &commit.meta,
+                              &lmdb->owed, &commit.owed);
+    }
+    err = lmdb_end(&commit.txn, err);
     if (err != 0) {
         store_meta_release(&commit.meta);
         return err;
@@ -674,7 +652,7 @@ static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
     if (err == 0) {
         err = lmdb_begin(&lmdb->env, 0, &txn, ret_error);
     }
-    store_meta_init(&lmdb->now);
+    lmdb->now = (struct store_meta){.first_index = 1};
     if (err == 0) {
         err = lmdb_end(&txn, lmdb_meta_write(&txn, &lmdb->config.identity, NULL, &lmdb->now, NULL,
                                              &lmdb->owed));

@@ -126,12 +126,11 @@ static void state_release(struct mem_state *state)
 
 /* store_term_fn. The log holds [meta.first_index, meta.last_index] while an operation is checked.
  */
-static int mem_term(void *engine, uint64_t index, uint64_t *ret_term, struct store_error *ret_error)
+static int mem_term(void *engine, uint64_t index, uint64_t *ret_term)
 {
     const struct mem_state *state = engine;
     uint64_t at = index - state->meta.first_index;
 
-    (void)ret_error;
     ASSERT(index >= state->meta.first_index && at < state->entry_count);
     *ret_term = state->entries[at].term;
     return 0;
@@ -178,7 +177,7 @@ static size_t row_place(const struct mem_state *state, const struct store_row *r
         size_t middle = low + (high - low) / 2;
         const struct store_row *other = &state->rows[middle]->row;
 
-        if (store_key_less(other->key, other->key_len, row->key, row->key_len)) {
+        if (store_key_compare(other->key, other->key_len, row->key, row->key_len) < 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -235,7 +234,8 @@ static int change_row(struct mem_commit *commit, const struct store_row *row, ui
     size_t place = row_place(state, row);
     const struct store_row *before = place < state->row_count ? &state->rows[place]->row : NULL;
 
-    if (before != NULL && !store_key_less(row->key, row->key_len, before->key, before->key_len)) {
+    if (before != NULL &&
+        store_key_compare(row->key, row->key_len, before->key, before->key_len) >= 0) {
         *digest -= digest_of(before);
         drop_row(commit, place);
     } else if (row->value_len == 0) {
@@ -470,7 +470,7 @@ struct store *store_mem_new(const struct store_identity *identity)
 
     mem->store.ops = &mem_ops;
     mem->identity = *identity;
-    store_meta_init(&mem->state.meta);
+    mem->state.meta.first_index = 1;
     LIST_INIT(&mem->views);
     return &mem->store;
 }

@@ -369,29 +369,9 @@ static void test_store_rows_check_wants_limits(void **state)
     }
 }
 
-static void test_store_meta_of_a_new_store(void **state)
-{
-    struct store_meta meta;
-
-    (void)state;
-    memset(&meta, 0xa5, sizeof meta); /* as memory may be */
-    store_meta_init(&meta);
-    assert_int_equal(meta.term, 0);
-    assert_int_equal(meta.vote, 0);
-    assert_int_equal(meta.first_index, 1);
-    assert_int_equal(meta.last_index, 0);
-    assert_int_equal(meta.last_term, 0);
-    assert_int_equal(meta.position.index, 0);
-    assert_int_equal(meta.compact_to, 0);
-    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
-        assert_null(meta.locals[i]);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_store_meta_of_a_new_store),
         cmocka_unit_test(test_store_mem_is_empty_when_new),
         cmocka_unit_test(test_store_mem_truncates_and_appends),
         cmocka_unit_test(test_store_mem_list_is_whole_or_nothing),

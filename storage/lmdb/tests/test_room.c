@@ -75,9 +75,8 @@ static size_t put_pages(struct lmdb_txn *txn, uint64_t first, size_t count)
 
     while (done < count && err == 0) {
         uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
-        MDB_val key = {sizeof key_bytes, key_bytes};
+        MDB_val key = lmdb_log_key(first + done, key_bytes);
 
-        lmdb_log_key(first + done, key_bytes);
         err = lmdb_record_put(txn, LMDB_LOG, &key, &payload, MDB_APPEND);
         done += err == 0;
     }
@@ -105,10 +104,9 @@ static void commit_little(struct fixture *fixture)
 
     for (uint64_t i = 0; i < 2; i++) {
         uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
-        MDB_val key = {sizeof key_bytes, key_bytes};
+        MDB_val key = lmdb_log_key(i, key_bytes);
         const struct lmdb_payload payload = {.data = &i, .len = sizeof i};
 
-        lmdb_log_key(i, key_bytes);
         assert_int_equal(lmdb_begin(&fixture->env, 0, &txn, &fixture->error), 0);
         assert_int_equal(lmdb_record_put(&txn, LMDB_META, &key, &payload, 0), 0);
         assert_int_equal(lmdb_end(&txn, 0), 0);
