@@ -360,7 +360,7 @@ class World:
             wait_up(node)
 
     def settle(self):
-        """A leader that all follow, and every node has applied the same."""
+        """A leader that all follow, and every node has applied all."""
         self.cluster.wait_leader(WAIT_S)
         self.cluster.wait_applied(timeout=WAIT_S)
 
