@@ -1,4 +1,5 @@
 """SRV records, from a name server of the test's own: over UDP and TCP, and answers that are wrong."""
+import errno
 import socket
 import struct
 import threading
@@ -28,16 +29,29 @@ GOOD = [record(label("one.leafd.test") + b"\0", 8080), record(label("two") + b"\
 BOTH = ["one.leafd.test:8080", "two.leafd.test:8081"]
 
 
+def listen_on_both():
+    """TCP and UDP at one port. One that is free for TCP may be somebody's for UDP."""
+    while True:
+        listener = socket.create_server(("127.0.0.1", 0))
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            sock.bind(listener.getsockname())
+            return listener, sock
+        except OSError as error:
+            listener.close()
+            sock.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+
+
 @pytest.fixture(name="serve")
 def serve_fixture(monkeypatch):
     """serve(datagrams, stream): what is answered to each query over UDP, and over TCP."""
     closing = []
 
     def serve(datagrams, stream=None):
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener, sock = listen_on_both()
         port = listener.getsockname()[1]
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.bind(("127.0.0.1", port))
         closing.extend((listener, sock))
 
         def over_udp():
