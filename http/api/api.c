@@ -141,25 +141,32 @@ static const struct route routes[] = {
 };
 
 /* Is the path this route's? The name after it goes into ret_name. In a path of Leaf's several
- * slashes count as one, and those at its end as none. */
+ * slashes count as one, and those at its end as none, if `more` says so. */
 HOT static enum router_result route_match(const struct route *route, const char *path,
-                                          size_t path_len, const char **ret_name,
+                                          size_t path_len, bool more, const char **ret_name,
                                           size_t *ret_name_len)
 {
     size_t tail_len = route->tail != NULL ? strlen(route->tail) : 0;
     size_t len = strlen(route->path) - (tail_len > 0 ? tail_len + 1 : 0);
     bool is_whole; /* nothing was left out of the beginning */
-    size_t at = 0;
+    size_t at = len;
 
-    while (route->is_leaf && path_len > 1 && path[path_len - 1] == '/') {
-        path_len--;
-    }
-    for (size_t i = 0; i < len; i++, at++) {
-        if (at == path_len || path[at] != route->path[i]) {
+    if (!more || !route->is_leaf) {
+        if (path_len < len || memcmp(path, route->path, len) != 0) {
             return ROUTER_NO_ROUTE;
         }
-        while (route->is_leaf && path[at] == '/' && at + 1 < path_len && path[at + 1] == '/') {
-            at++;
+    } else {
+        while (path_len > 1 && path[path_len - 1] == '/') {
+            path_len--;
+        }
+        at = 0;
+        for (size_t i = 0; i < len; i++, at++) {
+            if (at == path_len || path[at] != route->path[i]) {
+                return ROUTER_NO_ROUTE;
+            }
+            while (path[at] == '/' && at + 1 < path_len && path[at + 1] == '/') {
+                at++;
+            }
         }
     }
     is_whole = at == len;
@@ -183,16 +190,17 @@ HOT static enum router_result route_match(const struct route *route, const char 
                                                          : ROUTER_NO_ROUTE;
 }
 
-HOT enum router_result router_find(enum method method, const char *path, size_t path_len,
-                                   const struct route **ret_route, const char **ret_name,
-                                   size_t *ret_name_len)
+HOT static enum router_result router_search(enum method method, const char *path, size_t path_len,
+                                            bool more, const struct route **ret_route,
+                                            const char **ret_name, size_t *ret_name_len)
 {
     enum router_result found = ROUTER_NO_ROUTE;
 
     *ret_route = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0] && found != ROUTER_SLASH; i++) {
         const struct route *route = &routes[i];
-        enum router_result result = route_match(route, path, path_len, ret_name, ret_name_len);
+        enum router_result result =
+            route_match(route, path, path_len, more, ret_name, ret_name_len);
 
         ASSERT(route->handle != NULL);
         if (found == ROUTER_NO_METHOD && strcmp(route->path, (*ret_route)->path) != 0) {
@@ -209,6 +217,18 @@ HOT enum router_result router_find(enum method method, const char *path, size_t 
         }
     }
     return found;
+}
+
+HOT enum router_result router_find(enum method method, const char *path, size_t path_len,
+                                   const struct route **ret_route, const char **ret_name,
+                                   size_t *ret_name_len)
+{
+    enum router_result found =
+        router_search(method, path, path_len, false, ret_route, ret_name, ret_name_len);
+
+    return found == ROUTER_FOUND || found == ROUTER_NO_METHOD
+               ? found
+               : router_search(method, path, path_len, true, ret_route, ret_name, ret_name_len);
 }
 
 const struct route *router_route(size_t at)

@@ -85,6 +85,17 @@ HOT void id_claim_make_room(struct id_claim *claim)
     remove_range(claim, shortest);
 }
 
+/* Join a range to the one before, if it continues that. */
+static void join_range(struct id_claim *claim, uint32_t at)
+{
+    struct segment_range *ranges = claim->ranges;
+
+    if (at > 0 && at < claim->range_count && range_continues(&ranges[at - 1], &ranges[at])) {
+        ranges[at - 1].count += ranges[at].count;
+        remove_range(claim, at);
+    }
+}
+
 HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
 {
     struct segment_range *ranges = claim->ranges;
@@ -99,12 +110,8 @@ HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *ran
     ranges[at] = *range;
     claim->range_count++;
     claim->left -= range->count;
-    for (uint32_t next = at + 1; next > 0 && next >= at; next--) { /* join it to its neighbours */
-        if (next < claim->range_count && range_continues(&ranges[next - 1], &ranges[next])) {
-            ranges[next - 1].count += ranges[next].count;
-            remove_range(claim, next);
-        }
-    }
+    join_range(claim, at + 1);
+    join_range(claim, at);
 }
 
 /* --- claims that wait --- */

@@ -131,7 +131,8 @@ enum web_verdict web_check(const struct web_rules *rules, const struct web_reque
     struct text type = {request->bytes + head->content_type.at, head->content_type.len};
     struct text site = {request->bytes + head->fetch_site.at, head->fetch_site.len};
     /* By Sec-Fetch-Site. An address that a person typed is "none". */
-    bool is_another_page = is_word(site, "cross-site") || is_word(site, "same-site");
+    bool is_another_page =
+        site.len > 0 && (is_word(site, "cross-site") || is_word(site, "same-site"));
     struct text authority;
 
     authority.at = web_authority(request, &authority.len);
