@@ -122,7 +122,7 @@ void facts_time_value(uint64_t log_ms, struct buf *out)
 }
 
 /* ERR_NOT_FOUND: it is none of these settings. */
-static int setting_load(struct state *state, const struct row_loaded *row)
+static int setting_load(struct state *state, const struct state_row *row)
 {
     const struct facts *facts = &state->facts;
     struct facts loaded = {0};
@@ -363,7 +363,7 @@ static int cut_apply(struct state *state, const struct client_cut *cut)
     return 0;
 }
 
-static int cut_load(struct state *state, const struct row_loaded *row)
+static int cut_load(struct state *state, const struct state_row *row)
 {
     struct cuts *cuts = &state->cuts;
     struct client_cut cut = {0};
@@ -460,7 +460,7 @@ int facts_apply(struct state *state, uint64_t index, const struct cluster_comman
     UNREACHABLE("a command of the cluster");
 }
 
-int facts_load(struct state *state, const struct row_loaded *row)
+int facts_load(struct state *state, const struct state_row *row)
 {
     struct members *members = &state->members;
     struct member_change change = {0};

@@ -347,21 +347,20 @@ void state_load_begin(struct state *state)
     memset(state->checks, 0, sizeof state->checks);
 }
 
-int state_load_row(struct state *state, const void *key, size_t key_len, const void *value,
-                   size_t value_len)
+int state_load_row(void *data, const struct state_row *row)
 {
-    const struct row_loaded row = {key, key_len, value, value_len};
+    struct state *state = data;
     int err;
 
     ASSERT(state->journal.loading);
-    if (key_len < 1) {
+    if (row->key_len < 1) {
         return ERR_CORRUPT;
     }
-    if (row.key[0] == STATE_TABLE_ANSWERS) {
-        return sessions_load(state, &row);
+    if (row->key[0] == STATE_TABLE_ANSWERS) {
+        return sessions_load(state, row);
     }
-    err = facts_load(state, &row);
-    return err == ERR_NOT_FOUND ? state->machine->ops->load_row(state->machine, &row) : err;
+    err = facts_load(state, row);
+    return err == ERR_NOT_FOUND ? state->machine->ops->load_row(state->machine, row) : err;
 }
 
 int state_load_end(struct state *state, uint64_t index)

@@ -110,7 +110,8 @@ void state_configured(struct state *state, uint64_t index, const struct member *
 
 /*
  * Replace the whole state by rows from storage or from a snapshot: begin forgets all (also the
- * remembered digests), then one call per row, in any order, then end. state_load_row returns 0 or
+ * remembered digests), then one call per row, in any order, then end. state_load_row (which is a
+ * store_row_fn: state is a struct state) returns 0 or
  * ERR_CORRUPT, ERR_BAD_VERSION, ERR_TRUNCATED, ERR_EXISTS (a key twice), or ERR_NEWER (a table, a
  * setting or a level that this leafd does not know). index is the applied index of the rows.
  * state_load_end returns 0, ERR_CORRUPT if rows contradict each other, or ERR_BAD_VERSION if this
@@ -118,8 +119,7 @@ void state_configured(struct state *state, uint64_t index, const struct member *
  * is allowed.
  */
 void state_load_begin(struct state *state);
-int state_load_row(struct state *state, const void *key, size_t key_len, const void *value,
-                   size_t value_len) MUST_CHECK;
+int state_load_row(void *state, const struct state_row *row) MUST_CHECK;
 int state_load_end(struct state *state, uint64_t index) MUST_CHECK;
 
 /* Take over another state, whose load has ended; the machine stays in place, and takes the other's

@@ -443,7 +443,7 @@ static void test_a_grant_for_a_removed_node_is_refused(void **state)
 
 /* --- nodes that join --- */
 
-static int ignore_row(void *data, const struct store_row *row)
+static int ignore_row(void *data, const struct state_row *row)
 {
     (void)data;
     (void)row;

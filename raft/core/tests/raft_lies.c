@@ -383,7 +383,7 @@ static void put_rows(struct liar *liar, struct buf *buf)
     struct store_snapshot *view;
     struct buf rows = BUF_INIT;
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     uint64_t digest = 0;
     bool end = false;
 

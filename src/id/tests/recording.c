@@ -141,7 +141,7 @@ static bool take_sum(const struct replay *replay, uint64_t digest, uint64_t resu
 
 static bool take_row(struct replay *replay, const char *key, const char *value)
 {
-    struct row_change *row = &replay->late.apply.rows[replay->late.apply.row_count++];
+    struct kept_row *row = &replay->late.apply.rows[replay->late.apply.row_count++];
 
     if (id_load_hex(replay->late.apply.fsm, key, value) != 0) {
         return differs(replay, "a row does not load");
