@@ -40,23 +40,11 @@ void applier_configured(const struct applier *applier, struct configuration *ret
     }
 }
 
-static size_t applier_members_of(const struct configuration *configuration,
-                                 struct member members[LIMIT_NODES])
-{
-    for (unsigned i = 0; i < configuration->count; i++) {
-        members[i].node_id = configuration->members[i].id;
-        members[i].voter = configuration->members[i].role == ROLE_VOTER;
-    }
-    return configuration->count;
-}
-
 int applier_configuration(struct applier *applier, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
     struct configuration before;
     struct configuration after;
-    struct member old[LIMIT_NODES];
-    struct member new[LIMIT_NODES];
     const struct store_position position = {.index = index,
                                             .term = term,
                                             .conf_index = index,
@@ -69,8 +57,7 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
     applier_configured(applier, &before);
     ASSERT((before.count > 0) == (applier->applied.conf_len > 0));
     applier_skip(applier, index, term);
-    state_configured(applier->state, index, old, applier_members_of(&before, old), new,
-                     applier_members_of(&after, new), &applier->rows);
+    state_configured(applier->state, index, &before, &after, &applier->rows);
     ASSERT(index > applier->applied.conf_index);
     replace(&applier->applied, &position);
     return 0;

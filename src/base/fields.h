@@ -308,6 +308,8 @@ struct state_row {
 };
 
 void row_put(struct buf *buf, const struct row_format *format, const void *record);
+/* Would both records have the same value? */
+bool row_same(const struct row_format *format, const void *record, const void *other);
 /* 0, ERR_BAD_VERSION, ERR_TRUNCATED or ERR_CORRUPT. */
 int row_read(const void *value, size_t len, const struct row_format *format,
              void *record) MUST_CHECK;

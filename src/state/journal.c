@@ -285,12 +285,15 @@ void *node_rows_find(const struct node_rows *rows, uint64_t node_id)
     return NULL;
 }
 
-void node_rows_put(struct node_rows *rows, struct journal *journal, const void *record)
+bool node_rows_put(struct node_rows *rows, struct journal *journal, const void *record)
 {
     uint64_t node_id = *(const uint64_t *)record;
     void *item = node_rows_find(rows, node_id);
 
     ASSERT(node_id >= 1 && node_id <= LIMIT_NODE_ID);
+    if (item != NULL && row_same(rows->of->format, item, record)) {
+        return false;
+    }
     journal_node(journal, rows->of->table, node_id, rows->of->format, item, record);
     if (item == NULL) {
         ASSERT(rows->count < LIMIT_NODE_ID);
@@ -298,6 +301,7 @@ void node_rows_put(struct node_rows *rows, struct journal *journal, const void *
         item = (char *)rows->items + rows->count++ * rows->of->size;
     }
     memcpy(item, record, rows->of->size);
+    return true;
 }
 
 bool node_rows_drop(struct node_rows *rows, struct journal *journal, uint64_t node_id)

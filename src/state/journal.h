@@ -167,8 +167,8 @@ struct node_rows {
 
 /* NULL: none. Borrowed until the next change. */
 void *node_rows_find(const struct node_rows *rows, uint64_t node_id);
-/* Set the node's record to a copy of this. */
-void node_rows_put(struct node_rows *rows, struct journal *journal, const void *record);
+/* Set the node's record to a copy of this. False: its row is like that already, and stays. */
+bool node_rows_put(struct node_rows *rows, struct journal *journal, const void *record);
 /* False: there was none. */
 bool node_rows_drop(struct node_rows *rows, struct journal *journal, uint64_t node_id);
 /* A row into a record of zeros, which is not put yet. 0, ERR_EXISTS, or as row_read(). */

@@ -65,11 +65,11 @@ int state_apply(struct state *state, uint64_t index, uint64_t term, const void *
 bool state_foresee(struct state *state, uint64_t index, const void *data, size_t len);
 bool state_foresee_more(struct state *state, uint64_t index);
 
-/* A node's registered info; false if none. */
-bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info);
+/* A node's registered info; NULL: none. Borrowed until the next apply. */
+const struct node_info *state_node(const struct state *state, uint64_t node_id);
 
-/* The birth of the cluster; false while none is applied. */
-bool state_birth(const struct state *state, struct birth *ret_birth);
+/* The birth of the cluster; NULL while none is applied. */
+const struct birth *state_birth(const struct state *state);
 
 /* Is a request with this stamp no longer awaited, so that it must have no effect? */
 bool state_session_is_over(const struct state *state, const struct session_stamp *stamp);
@@ -100,11 +100,10 @@ bool state_member_removed(const struct state *state, uint64_t node_id);
 /* A moved member's address; NULL: the configuration's. Borrowed until the next apply. */
 const char *state_member_address(const struct state *state, uint64_t node_id);
 
-/* The entry at index, a configuration, is applied; before and after: the members. Records the ids
- * that left, and ends a change that this completes. Deterministic, as state_apply() is. */
-void state_configured(struct state *state, uint64_t index, const struct member *before,
-                      size_t before_count, const struct member *after, size_t after_count,
-                      struct row_changes *changes);
+/* The entry at index, the configuration after, is applied; before: the one until then. Records the
+ * ids that left, and ends a change that this completes. Deterministic, as state_apply() is. */
+void state_configured(struct state *state, uint64_t index, const struct configuration *before,
+                      const struct configuration *after, struct row_changes *changes);
 
 /* --- loading --- */
 

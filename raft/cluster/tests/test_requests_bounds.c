@@ -50,7 +50,8 @@ static void test_pending_requests_up_to_the_limit(void **state)
 static void test_work_at_the_leader_up_to_the_limit(void **state)
 {
     struct trio *t = *state;
-    struct wire_request request = {0, 0, WIRE_REQUEST_QUERY, 1000, NOOP_BYTES, sizeof NOOP_BYTES};
+    struct wire_request request = {0,    0,          CLUSTER_REQUEST_QUERY,
+                                   1000, NOOP_BYTES, sizeof NOOP_BYTES};
     struct replica *replica;
     struct fake_frame *sent;
     struct wire_reply reply;

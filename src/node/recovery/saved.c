@@ -283,7 +283,7 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     size_t count = loaded->entry_count;
     const void *conf = loaded->position.conf;
     size_t conf_len = loaded->position.conf_len;
-    struct birth birth;
+    const struct birth *birth;
     int err = state_load_end(loading->state, loaded->position.index);
 
     if (err != 0) {
@@ -314,8 +314,9 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
         saved->members.count = 0;
     }
     err = loading->with_rows ? take_entries(loading, loaded, ret_error) : 0;
-    if (state_birth(loading->state, &birth)) { /* perhaps in the log alone */
-        saved->uid = birth.uid;
+    birth = state_birth(loading->state);
+    if (birth != NULL) { /* perhaps in the log alone */
+        saved->uid = birth->uid;
     }
     return err;
 }

@@ -233,7 +233,8 @@ static void test_the_new_cluster_has_a_birth_of_its_own(void **state)
             fixture_born(&fixture, &old);
         }
         fsm = renewed(&fixture, &by_ids, &of);
-        assert_true(state_birth(fsm_state(fsm), &birth));
+        assert_non_null(state_birth(fsm_state(fsm)));
+        birth = *state_birth(fsm_state(fsm));
         assert_true(uid_equal(&birth.uid, &of.uid));
         assert_false(uid_equal(&birth.uid, &old.uid));
         assert_int_equal(birth.wall_ms, FIXTURE_NOW_MS);
