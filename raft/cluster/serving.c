@@ -408,7 +408,7 @@ void serving_reset(struct serving *serving)
  * taken now. */
 static bool submit_some(struct serving *serving, struct work_list *list, unsigned max)
 {
-    struct driver_command commands[LIMIT_ENTRIES_PER_FRAME];
+    struct buf commands[LIMIT_ENTRIES_PER_FRAME];
     struct work *work;
     uint64_t index = 0;
     uint64_t term = 0;
@@ -421,7 +421,7 @@ static bool submit_some(struct serving *serving, struct work_list *list, unsigne
         if (n == max || (n > 0 && bytes + payload->len > LIMIT_ENTRY_BYTES)) {
             break;
         }
-        commands[n++] = (struct driver_command){payload->data, payload->len};
+        commands[n++] = *payload; /* lent */
         bytes += payload->len;
     }
     if (n == 0 || driver_submit(serving->on->driver, commands, n, &index, &term) != 0) {

@@ -565,7 +565,7 @@ static int submit(struct driver *driver, struct raft_entry *entries, unsigned n)
     return 0;
 }
 
-int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
+int driver_submit(struct driver *driver, const struct buf *commands, unsigned n,
                   uint64_t *ret_first, uint64_t *ret_term)
 {
     struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
@@ -591,10 +591,8 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
     *ret_term = driver_term(driver);
     *ret_first = driver_last_index(driver) + 1;
     for (unsigned i = 0; i < n; i++) {
-        entries[i] =
-            (struct raft_entry){.term = *ret_term,
-                                .type = RAFT_COMMAND,
-                                .buf = {(void *)(uintptr_t)commands[i].data, commands[i].len}};
+        entries[i] = (struct raft_entry){
+            .term = *ret_term, .type = RAFT_COMMAND, .buf = {commands[i].data, commands[i].len}};
     }
     return submit(driver, entries, n);
 }
@@ -1232,7 +1230,6 @@ static void submit_first(struct driver *driver)
 {
     uint64_t term = driver_term(driver);
     BUF_LOCAL(first);
-    struct driver_command command;
     struct birth birth;
     bool names_level;
     uint64_t index;
@@ -1249,8 +1246,7 @@ static void submit_first(struct driver *driver)
         birth.wall_ms = clock_wall_ms(driver->clock);
         cluster_command_put(&first, names_level ? COMMAND_BIRTH_AT : COMMAND_BIRTH, &birth);
     }
-    command = (struct driver_command){first.data, first.len};
-    if (driver_submit(driver, &command, 1, &index, &term) == 0) {
+    if (driver_submit(driver, &first, 1, &index, &term) == 0) {
         driver->noop_term = term;
     }
 }

@@ -389,7 +389,7 @@ static void test_digests_are_compared(void **state)
  * were applied in between. */
 static void test_digests_are_compared_under_load(void **state)
 {
-    struct driver_command commands[250];
+    struct buf commands[250];
     RING ring = {.digest_ms = 1000};
     uint64_t leader;
     uint64_t follower;
@@ -405,7 +405,8 @@ static void test_digests_are_compared_under_load(void **state)
         ring_node(&ring, id)->disk_held = id != leader;
     }
     for (unsigned i = 0; i < 250; i++) {
-        commands[i] = (struct driver_command){NOOP_BYTES, sizeof NOOP_BYTES};
+        commands[i] =
+            (struct buf){.data = (uint8_t *)(uintptr_t)NOOP_BYTES, .len = sizeof NOOP_BYTES};
     }
     for (unsigned i = 0; i < 14; i++) {
         assert_int_equal(

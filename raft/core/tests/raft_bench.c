@@ -290,14 +290,15 @@ void bench_ack(struct bench *bench, uint64_t from)
 
 int bench_submit(struct bench *bench, unsigned n)
 {
-    struct driver_command commands[LIMIT_ENTRIES_PER_FRAME];
+    struct buf commands[LIMIT_ENTRIES_PER_FRAME];
     uint64_t first;
     uint64_t term;
     uint64_t last = entry_log_last(&bench->driver.log);
     int rv;
 
     for (unsigned i = 0; i < n; i++) {
-        commands[i] = (struct driver_command){NOOP_BYTES, sizeof NOOP_BYTES};
+        commands[i] =
+            (struct buf){.data = (uint8_t *)(uintptr_t)NOOP_BYTES, .len = sizeof NOOP_BYTES};
     }
     rv = driver_submit(&bench->driver, commands, n, &first, &term);
     if (rv == 0) {
