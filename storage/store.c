@@ -56,7 +56,7 @@ size_t store_key_print(char *text, size_t size, const void *key, size_t key_len)
     return at;
 }
 
-int store_error_no_row(struct store_error *ret_error, const struct store_row *row)
+int store_error_no_row(struct store_error *ret_error, const struct state_row *row)
 {
     char text[96];
 
@@ -129,7 +129,7 @@ int store_settle(struct store *store, struct store_error *ret_error)
     return err;
 }
 
-bool store_rows_next(struct reader *reader, struct store_row *ret_row)
+bool store_rows_next(struct reader *reader, struct state_row *ret_row)
 {
     size_t key_len;
     size_t value_len;
@@ -148,7 +148,7 @@ bool store_rows_next(struct reader *reader, struct store_row *ret_row)
     return !reader->bad;
 }
 
-int store_rows_checker_add(struct store_rows_checker *checker, const struct store_row *row)
+int store_rows_checker_add(struct store_rows_checker *checker, const struct state_row *row)
 {
     if (checker->count > 0 &&
         store_key_compare(checker->last, checker->last_len, row->key, row->key_len) >= 0) {
@@ -165,7 +165,7 @@ int store_rows_checker_add(struct store_rows_checker *checker, const struct stor
 int store_rows_check(const void *stream, size_t len, uint64_t digest, struct store_error *ret_error)
 {
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     struct store_rows_checker checker = {0};
 
     reader_init(&reader, stream, len);

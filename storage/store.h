@@ -38,6 +38,7 @@
 #include "src/base/buf.h"
 #include "src/base/container.h"
 #include "src/base/err.h"
+#include "src/base/fields.h"
 #include "src/base/limits.h"
 
 /* The node that the data belongs to; written once, when the store is made. */
@@ -63,14 +64,6 @@ struct store_position {
     const void *conf;    /* encoded by the consensus core; borrowed in operations */
     uint32_t conf_len;
     uint64_t digest; /* of all rows at this index */
-};
-
-/* A row of the state; in a STORE_APPLY also the removal of one. */
-struct store_row {
-    const void *key;
-    uint32_t key_len;   /* 1..LIMIT_ROW_KEY_BYTES */
-    const void *value;  /* NULL: the row with this key is deleted (STORE_APPLY alone) */
-    uint32_t value_len; /* 1..LIMIT_ROW_VALUE_BYTES; 0 with NULL */
 };
 
 enum store_op_kind {
@@ -102,7 +95,7 @@ struct store_op {
     /* APPLY, INSTALL. INSTALL takes its rows from `rows_stream`: records as snapshot_read writes
      * them */
     struct store_position position;
-    const struct store_row *rows;
+    const struct state_row *rows;
     uint32_t row_count;
     const void *rows_stream;
     size_t rows_stream_len;
@@ -146,7 +139,7 @@ void store_position_release(struct store_position *position);
 
 /* Called by load() for each row, in key order. Return 0 to continue; any other value ends load(),
  * which returns it. */
-typedef int (*store_row_fn)(void *data, const struct store_row *row);
+typedef int (*store_row_fn)(void *data, const struct state_row *row);
 
 /* The error's text, for the log line: "log entry 17: checksum is 1234abcd, stored is 0badf00d". */
 struct store_error {
@@ -162,7 +155,7 @@ int store_error_set(struct store_error *ret_error, int err, const char *format, 
     __attribute__((format(printf, 3, 4)));
 
 /* ERR_CORRUPT: an apply deletes a row that does not exist. */
-int store_error_no_row(struct store_error *ret_error, const struct store_row *row);
+int store_error_no_row(struct store_error *ret_error, const struct state_row *row);
 
 /* Write a key as text, as much as fits, other bytes as "\x01". Returns the length. */
 size_t store_key_print(char *text, size_t size, const void *key, size_t key_len);
@@ -232,7 +225,7 @@ int store_settle(struct store *store, struct store_error *ret_error) MUST_CHECK;
 
 /* The next row of a stream of records {key str16, value str32}, borrowed from it. False at the end,
  * or if the bytes are not a row (then reader_done() is false). */
-bool store_rows_next(struct reader *reader, struct store_row *ret_row);
+bool store_rows_next(struct reader *reader, struct state_row *ret_row);
 
 /* Adds up the rows of a stream one by one. Zero it at the begin. */
 struct store_rows_checker {
@@ -244,7 +237,7 @@ struct store_rows_checker {
 
 /* 0, or ERR_CORRUPT: its key does not come after the last one. */
 int store_rows_checker_add(struct store_rows_checker *checker,
-                           const struct store_row *row) MUST_CHECK;
+                           const struct state_row *row) MUST_CHECK;
 
 /* Check a whole stream before STORE_INSTALL, where the same errors are final: rows within their
  * limits, keys rising, digest as given. 0 or ERR_CORRUPT with what and where. */

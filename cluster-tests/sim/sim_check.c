@@ -373,16 +373,16 @@ static void check_birth(const struct sim_node *node)
     struct sim_world *world = node->world;
     const struct driver *driver = &node->replica.driver;
     unsigned first = (1u << world->first_count) - 1;
-    struct birth birth;
+    const struct birth *birth = state_birth(node->replica.state);
 
-    if (state_birth(node->replica.state, &birth)) {
-        if (!uid_is_none(&world->uid) && !uid_equal(&world->uid, &birth.uid)) {
+    if (birth != NULL) {
+        if (!uid_is_none(&world->uid) && !uid_equal(&world->uid, &birth->uid)) {
             sim_fail(world, "node %u is of another cluster than the others", node->id);
         }
         if (uid_is_none(&world->uid)) {
             world->stats.births_at += state_level(node->replica.state) > LEVEL_FIRST;
         }
-        world->uid = birth.uid;
+        world->uid = birth->uid;
     }
     if (driver_state(driver) == DRIVER_CANDIDATE && driver_last_index(driver) <= 1 &&
         ((node->met | BIT(node->id)) & first) != first) {

@@ -158,7 +158,7 @@ static void counter_load_begin(struct machine *machine)
     memset(counters_of(machine)->sums, 0, sizeof counters_of(machine)->sums);
 }
 
-static int counter_load_row(struct machine *machine, const struct row_loaded *row)
+static int counter_load_row(struct machine *machine, const struct state_row *row)
 {
     struct sum sum = {0};
     uint64_t counter;

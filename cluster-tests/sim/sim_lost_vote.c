@@ -55,10 +55,9 @@ static bool earlier_term_lives(const struct sim_node *voter)
 static bool can_be_spared(const struct sim_node *node)
 {
     const struct sim_conf conf = sim_configuration_of(node);
-    struct birth birth;
     unsigned alive = 0;
 
-    if (!state_birth(node->replica.state, &birth)) {
+    if (state_birth(node->replica.state) == NULL) {
         return false; /* for a birth all have to meet */
     }
 

@@ -62,10 +62,10 @@ static void come_again(struct sim_world *world, unsigned from, unsigned to)
  * them granted anew. */
 static unsigned repeat_percent(const struct wire_request *wire)
 {
-    if (wire->kind == WIRE_REQUEST_MEMBER) {
+    if (wire->kind == CLUSTER_REQUEST_MEMBER) {
         return 10;
     }
-    if (wire->kind != WIRE_REQUEST_COMMAND) {
+    if (wire->kind != CLUSTER_REQUEST_COMMAND) {
         return 0;
     }
     return command_type(wire->payload, wire->payload_len) == COMMAND_GIVE_BACK ? 60 : 4;

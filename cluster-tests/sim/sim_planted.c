@@ -45,15 +45,10 @@ static struct sim_node *choose(struct sim_world *world)
 static void commit(struct sim_node *node, const struct store_loaded *loaded, struct state *state,
                    const struct row_changes *changes)
 {
-    struct store_op op = {.kind = STORE_APPLY, .position = loaded->position, .row_count = 1};
-    struct store_row row;
+    struct store_op op = {
+        .kind = STORE_APPLY, .position = loaded->position, .rows = changes->items, .row_count = 1};
 
     ASSERT(changes->count == 1);
-    row = (struct store_row){.key = changes->items[0].key.data,
-                             .key_len = (uint32_t)changes->items[0].key.len,
-                             .value = changes->items[0].value.data,
-                             .value_len = (uint32_t)changes->items[0].value.len};
-    op.rows = &row;
     op.position.digest = state_digest(state);
     sim_store_write(node, &op);
 }
@@ -72,7 +67,7 @@ static bool plant(struct sim_node *node)
     sim_store_open(node);
     state_speaks(state, sim_level_of(node));
     state_load_begin(state);
-    if (node->store->ops->load(node->store, &loaded, prepare_load_row, state, &error) != 0 ||
+    if (node->store->ops->load(node->store, &loaded, state_load_row, state, &error) != 0 ||
         state_load_end(state, loaded.position.index) != 0) {
         sim_fail(node->world, "node %u: its disk cannot be read: %s", node->id, error.text);
     }

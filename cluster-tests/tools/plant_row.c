@@ -16,25 +16,18 @@
 #include "src/id/fsm/fsm_tables.h"
 #include "storage/lmdb/store.h"
 
-static int take_row(void *data, const struct store_row *row)
-{
-    return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
-}
-
 static int commit(struct store *store, const struct store_loaded *loaded, struct state *state,
                   const struct row_changes *changes, struct store_error *error)
 {
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_op op = {.kind = STORE_APPLY, .position = loaded->position};
-    struct store_row *rows = rows_of(changes);
     int rv;
 
     op.position.digest = state_digest(state);
-    op.rows = rows;
+    op.rows = changes->items;
     op.row_count = (uint32_t)changes->count;
     STAILQ_INSERT_TAIL(&list, &op, link);
     rv = store->ops->commit(store, &list, error);
-    free(rows);
     return rv;
 }
 
@@ -48,7 +41,7 @@ static int plant(struct store *store, const char *name, long by, struct store_er
     int rv;
 
     state_load_begin(state);
-    rv = store->ops->load(store, &loaded, take_row, state, error);
+    rv = store->ops->load(store, &loaded, state_load_row, state, error);
     if (rv == 0) {
         rv = state_load_end(state, loaded.position.index);
         row = fsm_tags_find(&fsm->tags, name, strlen(name));

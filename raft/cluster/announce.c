@@ -25,15 +25,9 @@ static void on_registered(struct node_command *command, int status)
 bool announce_is_registered(const struct announce *announce)
 {
     const struct node_info *info = &announce->on->config->info;
-    struct node_info known;
+    const struct node_info *known = state_node(announce->on->state, info->node_id);
 
-    return info->node_id == 0 ||
-           (state_node(announce->on->state, info->node_id, &known) &&
-            known.store_id == info->store_id && known.incarnation == info->incarnation &&
-            known.levels.min == info->levels.min && known.levels.max == info->levels.max &&
-            strcmp(known.http_address, info->http_address) == 0 &&
-            strcmp(known.version, info->version) == 0 &&
-            strcmp(known.peer_address, info->peer_address) == 0);
+    return info->node_id == 0 || (known != NULL && row_same(&node_info_format, known, info));
 }
 
 /* If other nodes share a zone, and none has this node's, its name may be misspelt. Checked once,

@@ -62,7 +62,7 @@ static void answer_part(struct compare *compare)
     struct wire_compared part = {
         .number = lender->number, .kind = WIRE_COMPARED_PART, .end = lender->rows.read.end};
     struct reader records;
-    struct store_row row;
+    struct state_row row;
 
     reader_init(&records, lender->rows.read.chunk.data, lender->rows.read.chunk.len);
     while (store_rows_next(&records, &row)) {
@@ -360,7 +360,7 @@ static void compare_due_cb(struct timer *timer, uint64_t now_ms)
 }
 
 /* A value as text: its length, a hash, and its first bytes. */
-static int print_value(char *text, size_t size, const struct store_row *row)
+static int print_value(char *text, size_t size, const struct state_row *row)
 {
     const uint8_t *value = row->value;
     int len = 0;
@@ -376,10 +376,10 @@ static int print_value(char *text, size_t size, const struct store_row *row)
     return len;
 }
 
-static void report_row(struct compare *compare, const struct store_row *here,
-                       const struct store_row *there)
+static void report_row(struct compare *compare, const struct state_row *here,
+                       const struct state_row *there)
 {
-    const struct store_row *named = here->key_len > 0 ? here : there;
+    const struct state_row *named = here->key_len > 0 ? here : there;
     char text[COMPARE_TEXT_BYTES];
     char key[128];
     char mine[160];
@@ -403,12 +403,12 @@ static bool same_bytes(const void *a, size_t a_len, const void *b, size_t b_len)
 /* Compare both lists of the range, up to the first row that is not in both. */
 static void find_row(struct compare *compare, const struct wire_compared *theirs)
 {
-    const struct store_row none = {0};
+    const struct state_row none = {0};
     const struct buf *mine = &compare->asker.mine;
     struct reader here;
     struct reader there;
-    struct store_row own;
-    struct store_row other;
+    struct state_row own;
+    struct state_row other;
 
     reader_init(&here, mine->data, mine->len);
     reader_init(&there, theirs->data, theirs->len);
@@ -460,7 +460,7 @@ static void count_rows(struct compare *compare)
 {
     struct compare_asker *asker = &compare->asker;
     struct reader records;
-    struct store_row row;
+    struct state_row row;
 
     reader_init(&records, asker->rows.read.chunk.data + asker->at,
                 asker->rows.read.chunk.len - asker->at);

@@ -31,16 +31,17 @@ static uint64_t start_of(const struct raft_context *on, uint64_t node_id)
     return seen != NULL ? seen->incarnation : 0;
 }
 
-static enum obstacle obstacle_of(const struct raft_context *on, uint64_t node_id, uint16_t to,
-                                 struct node_info *ret_info)
+static enum obstacle obstacle_of(const struct raft_context *on, uint64_t node_id, uint16_t to)
 {
-    if (!state_node(on->state, node_id, ret_info)) {
+    const struct node_info *info = state_node(on->state, node_id);
+
+    if (info == NULL) {
         return UNKNOWN;
     }
-    if (ret_info->levels.max < to || ret_info->levels.min > to) {
+    if (info->levels.max < to || info->levels.min > to) {
         return TOO_OLD;
     }
-    if (ret_info->incarnation != start_of(on, node_id)) {
+    if (info->incarnation != start_of(on, node_id)) {
         return STARTED_ANEW;
     }
     return context_reaches(on, node_id) ? NONE : NOT_REACHED;
@@ -56,11 +57,9 @@ static bool is_adding(const struct raft_context *on)
 /* Does every member support the level? *ret_reached: can all of them be reached? */
 static bool all_support(const struct raft_context *on, uint16_t to, bool *ret_reached)
 {
-    struct node_info info;
-
     *ret_reached = true;
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        enum obstacle obstacle = obstacle_of(on, member->id, to, &info);
+        enum obstacle obstacle = obstacle_of(on, member->id, to);
 
         if (obstacle != NONE && obstacle != NOT_REACHED) {
             return false;
@@ -90,7 +89,6 @@ bool upgrade_turn(struct upgrade *upgrade)
     const struct raft_context *on = upgrade->on;
     uint16_t next = (uint16_t)(state_level(on->state) + 1);
     uint64_t now_ms = context_now_ms(on);
-    struct node_info info;
     bool is_new = true;
     bool reached;
 
@@ -107,8 +105,10 @@ bool upgrade_turn(struct upgrade *upgrade)
         /* Does every member run on its data directory for the first time? Then no older leafd ever
          * ran here, to which an operator could go back. */
         MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-            is_new = is_new && state_node(on->state, member->id, &info) &&
-                     info.incarnation >> PEER_INCARNATION_RANDOM_BITS == 1;
+            const struct node_info *info = state_node(on->state, member->id);
+
+            is_new =
+                is_new && info != NULL && info->incarnation >> PEER_INCARNATION_RANDOM_BITS == 1;
         }
         if (upgrade->ready_ms != 0 && on->config->upgrade.automatic && reached &&
             (is_new || now_ms - upgrade->ready_ms >= on->config->upgrade.hold_ms)) {
@@ -143,11 +143,11 @@ static void append(struct member_answer *answer, const char *text)
 /* Have all members reported their levels, and does none of them speak more than is in force? */
 static bool is_newest(const struct raft_context *on, uint16_t now)
 {
-    struct node_info info;
-
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
-        if (!state_node(on->state, member->id, &info) || info.levels.max != now ||
-            info.incarnation != start_of(on, member->id)) {
+        const struct node_info *info = state_node(on->state, member->id);
+
+        if (info == NULL || info->levels.max != now ||
+            info->incarnation != start_of(on, member->id)) {
             return false;
         }
     }
@@ -159,10 +159,10 @@ static bool list_obstacles(const struct raft_context *on, uint16_t to, struct me
 {
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         const char *role = member->role == ROLE_VOTER ? "node" : "standby node";
-        struct node_info info = {0};
+        const struct node_info *info = state_node(on->state, member->id);
         char text[160];
 
-        switch (obstacle_of(on, member->id, to, &info)) {
+        switch (obstacle_of(on, member->id, to)) {
         case NONE:
             continue;
         case UNKNOWN:
@@ -176,7 +176,7 @@ static bool list_obstacles(const struct raft_context *on, uint16_t to, struct me
             break;
         case TOO_OLD:
             (void)snprintf(text, sizeof text, "%s %llu (leafd %s) speaks levels %u to %u", role,
-                           ull(member->id), info.version, info.levels.min, info.levels.max);
+                           ull(member->id), info->version, info->levels.min, info->levels.max);
             break;
         case NOT_REACHED:
             (void)snprintf(text, sizeof text, "%s %llu cannot be reached", role, ull(member->id));
@@ -715,7 +715,6 @@ static void drive_add(struct membership *membership, const struct member_change 
     const struct conf_member *member = driver_member(driver, change->node_id);
     enum driver_catch_up status;
     struct voter_count count;
-    struct node_info info;
 
     ASSERT(change->kind == MEMBER_ADD && change->node_id != 0);
     if (member == NULL) {
@@ -741,7 +740,7 @@ static void drive_add(struct membership *membership, const struct member_change 
     /* Once its data directory is known to the cluster, another one with its id, which might vote a
      * second time, is refused. */
     if (membership->caught_up == change->node_id &&
-        state_node(membership->on->state, change->node_id, &info) &&
+        state_node(membership->on->state, change->node_id) != NULL &&
         context_reaches(membership->on, change->node_id) &&
         (change->force || keeps_quorum(membership, change->node_id, 0, &count))) {
         membership_step(driver, change->node_id, NULL, ROLE_VOTER);

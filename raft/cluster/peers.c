@@ -56,10 +56,10 @@ void birth_list_read(const struct store_loaded *loaded, uint64_t node_id, const 
 
 struct wire_birth birth_watch_report(const struct birth_watch *watch)
 {
-    struct birth birth;
+    const struct birth *birth = state_birth(watch->on->state);
 
-    if (state_birth(watch->on->state, &birth)) {
-        return (struct wire_birth){birth.uid, birth.list_digest};
+    if (birth != NULL) {
+        return (struct wire_birth){birth->uid, birth->list_digest};
     }
     return !uid_is_none(&watch->learned.uid)
                ? watch->learned
@@ -147,10 +147,8 @@ void birth_watch_refused(struct birth_watch *watch, uint64_t peer, int err)
 /* Nothing from a cluster has come yet. */
 static bool is_unborn(const struct birth_watch *watch)
 {
-    struct birth birth;
-
     return watch->list.members.count > 0 && driver_last_index(watch->on->driver) <= 1 &&
-           !state_birth(watch->on->state, &birth);
+           state_birth(watch->on->state) == NULL;
 }
 
 size_t birth_watch_waits(const struct birth_watch *watch, struct birth_seen ret_waits[LIMIT_NODES])
@@ -180,16 +178,16 @@ void birth_watch_turn(struct birth_watch *watch)
     struct birth_seen waits[LIMIT_NODES];
     size_t count = birth_watch_waits(watch, waits);
     char uid[UID_TEXT_BYTES];
-    struct birth birth;
+    const struct birth *birth = state_birth(on->state);
     bool wrong = false;
     BUF_LOCAL(text);
 
-    if (!watch->born && state_birth(on->state, &birth)) {
+    if (!watch->born && birth != NULL) {
         watch->born = true;
         watch->changes++;
         timer_cancel(on->timers, &watch->told);
-        log_info("raft", "the cluster is born", "uid=%s born_ms=%llu", uid_text(&birth.uid, uid),
-                 ull(birth.wall_ms));
+        log_info("raft", "the cluster is born", "uid=%s born_ms=%llu", uid_text(&birth->uid, uid),
+                 ull(birth->wall_ms));
     }
     birth_agree_level(watch);
     driver_hold(on->driver, count > 0 || (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
@@ -265,7 +263,7 @@ void peers_turn(struct peers *peers)
     struct learned_peers *learned = &peers->learned;
     struct peers_heard *heard = &peers->heard;
     struct rollback *seen = &driver->peers.seen;
-    struct node_info info;
+    const struct node_info *info;
     struct peers_seen now;
 
     /* Once this node's log has the configuration, learned peers are no longer needed. */
@@ -288,8 +286,8 @@ void peers_turn(struct peers *peers)
     for (size_t i = heard->count; i > 0; i--) {
         const struct net_peer *peer = &heard->items[i - 1];
 
-        if ((state_node(peers->on->state, peer->id, &info) &&
-             strcmp(info.peer_address, peer->address) == 0) ||
+        info = state_node(peers->on->state, peer->id);
+        if ((info != NULL && strcmp(info->peer_address, peer->address) == 0) ||
             state_member_removed(peers->on->state, peer->id)) {
             heard->items[i - 1] = heard->items[--heard->count];
         }
@@ -315,12 +313,12 @@ void peers_turn(struct peers *peers)
 
 int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id)
 {
-    struct node_info info;
+    const struct node_info *info = state_node(peers->on->state, peer);
 
     if (state_member_removed(peers->on->state, peer)) {
         return ERR_REMOVED;
     }
-    if (state_node(peers->on->state, peer, &info) && info.store_id != store_id) {
+    if (info != NULL && info->store_id != store_id) {
         return ERR_WRONG_NODE;
     }
     return 0;
@@ -359,8 +357,8 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
     const struct net_peer *moved = net_peer_find(heard->items, heard->count, peer);
     const struct wire_durable *start = &said->start;
     uint64_t known_start = state_node_start(peers->on->state, peer);
-    struct node_info info;
-    bool known = state_node(peers->on->state, peer, &info);
+    const struct node_info *info = state_node(peers->on->state, peer);
+    bool known = info != NULL;
     bool reached = presence->reached == presence->dials;
     /* Is another start of the peer connected, which this one must not displace? If the log does not
      * know the other's data, the one at the address displaces it. */
@@ -389,7 +387,7 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
     /* Remember its reported address, if it has a row: without one, its address is the one it was
      * added with. */
     if (rv == 0 && known && said->address[0] != '\0' &&
-        strcmp(info.peer_address, said->address) != 0 &&
+        strcmp(info->peer_address, said->address) != 0 &&
         (moved != NULL ? strcmp(moved->address, said->address) != 0 : heard->count < LIMIT_PEERS)) {
         at = moved != NULL ? (size_t)(moved - heard->items) : heard->count++;
         heard->items[at] = (struct net_peer){.id = peer};
@@ -397,7 +395,7 @@ int peers_check(struct peers *peers, uint64_t peer, const struct net_presence *p
         heard->changes++;
         context_wake(peers->on, WAKE_MEMBERS);
         log_info("raft", "a peer has moved", "peer=%llu address=%s was=%s", ull(peer),
-                 said->address, info.peer_address);
+                 said->address, info->peer_address);
     }
     return rv;
 }

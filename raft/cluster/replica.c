@@ -171,7 +171,6 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
 {
     struct replica *replica = replica_of(receiver);
     const struct learned_peers *learned = replica->config.learned;
-    struct birth birth;
 
     /* Not proved, and temporary where addresses move, as of starting containers. Which of two
      * lists, or clusters, is wrong is not known here. */
@@ -186,7 +185,7 @@ static void replica_refused_cb(struct net_receiver *receiver, uint64_t peer, int
     }
     /* The cluster refuses a node with this id and these data. Is there any data? A node that was
      * admitted and removed before it heard of the birth has lost nothing. */
-    if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && !state_birth(replica->state, &birth) &&
+    if ((err == ERR_WRONG_NODE || err == ERR_REMOVED) && state_birth(replica->state) == NULL &&
         (learned == NULL || learned->index == 0)) {
         NOTIFY(&replica->context, lost);
     }

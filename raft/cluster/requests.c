@@ -396,7 +396,7 @@ static bool forward(struct requests *requests, struct cluster_request *request, 
     uint64_t now = context_now_ms(requests->on);
     uint64_t left = request->deadline_ms > now ? request->deadline_ms - now : 0;
     struct wire_request wire = {.id = request->id,
-                                .kind = (uint8_t)serving_wire_kind(request),
+                                .kind = (uint8_t)request->kind,
                                 .time_left_ms =
                                     left > LIMIT_TIMEOUT_MS ? LIMIT_TIMEOUT_MS : (uint32_t)left,
                                 .payload = request->payload.data,

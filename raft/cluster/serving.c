@@ -149,7 +149,7 @@ struct work {
     TAILQ_ENTRY(work) link;
     struct work_list *list; /* that it is on */
     struct serving *serving;
-    enum wire_request_kind kind;
+    unsigned kind;                 /* enum cluster_request_kind */
     struct cluster_request *local; /* NULL: remote, or its client gave up */
     uint64_t from;                 /* remote: node and its number; 0: no node waits for it */
     uint64_t id;
@@ -164,20 +164,6 @@ struct work {
     struct buf kept;       /* and the reply until that is applied; of a large one, its result */
     bool waited;           /* large and done: a turn has passed */
 };
-
-enum wire_request_kind serving_wire_kind(const struct cluster_request *request)
-{
-    switch (request->kind) {
-    case CLUSTER_REQUEST_COMMAND:
-        return WIRE_REQUEST_COMMAND;
-    case CLUSTER_REQUEST_MEMBER:
-        return WIRE_REQUEST_MEMBER;
-    case CLUSTER_REQUEST_LEADER:
-        return WIRE_REQUEST_LEADER;
-    default:
-        return WIRE_REQUEST_QUERY;
-    }
-}
 
 /* --- work --- */
 
@@ -196,7 +182,7 @@ static void work_free(struct work *work)
     ASSERT(serving->count > 0 && serving->adds_bytes >= work->adds_bytes);
     serving->count--;
     serving->adds_bytes -= work->adds_bytes;
-    serving->leader_bytes -= work->kind == WIRE_REQUEST_LEADER ? work->payload.len : 0;
+    serving->leader_bytes -= work->kind == CLUSTER_REQUEST_LEADER ? work->payload.len : 0;
     TAILQ_REMOVE(work->list, work, link);
     if (work->local != NULL) {
         work->local->work = NULL;
@@ -232,7 +218,7 @@ static void serving_finish(struct work *work, int status, uint64_t index, const 
     struct buf marks = BUF_INIT;
 
     if (work->from != 0) {
-        if (index != 0 && work->kind == WIRE_REQUEST_COMMAND) {
+        if (index != 0 && work->kind == CLUSTER_REQUEST_COMMAND) {
             serving->on->service->ops->marks(serving->on->service, work->payload.data,
                                              work->payload.len, &marks);
             ASSERT(marks.len <= WIRE_MARKS_BYTES_MAX);
@@ -282,19 +268,18 @@ static void serving_deadline_cb(struct timer *timer, uint64_t now_ms)
     serving_abandon(CONTAINER(timer, struct work, deadline));
 }
 
-static struct work *work_new(struct serving *serving, enum wire_request_kind kind,
-                             size_t payload_len)
+static struct work *work_new(struct serving *serving, unsigned kind, size_t payload_len)
 {
-    bool is_large = kind == WIRE_REQUEST_COMMAND && payload_len >= LARGE_BYTES;
+    bool is_large = kind == CLUSTER_REQUEST_COMMAND && payload_len >= LARGE_BYTES;
     struct work *work = MUST_HAVE(calloc(1, sizeof *work));
 
     work->serving = serving;
     work->kind = kind;
     timer_init(&work->deadline, serving_deadline_cb);
     work->deadline.wakes = WAKE_REQUESTS;
-    work->list = is_large                       ? &serving->large
-                 : kind == WIRE_REQUEST_COMMAND ? &serving->todo
-                                                : &serving->reads;
+    work->list = is_large                          ? &serving->large
+                 : kind == CLUSTER_REQUEST_COMMAND ? &serving->todo
+                                                   : &serving->reads;
     TAILQ_INSERT_TAIL(work->list, work, link);
     serving->count++;
     return work;
@@ -302,7 +287,7 @@ static struct work *work_new(struct serving *serving, enum wire_request_kind kin
 
 void serving_take(struct serving *serving, struct cluster_request *request)
 {
-    struct work *work = work_new(serving, serving_wire_kind(request),
+    struct work *work = work_new(serving, request->kind,
                                  request->once ? 0 : request->payload.len); /* never a large one */
 
     ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
@@ -327,11 +312,11 @@ static bool may_be_appended(const struct serving *serving, const struct wire_req
     const struct service *service = serving->on->service;
     struct cluster_command command;
 
-    if (wire->kind == WIRE_REQUEST_LEADER) {
+    if (wire->kind == CLUSTER_REQUEST_LEADER) {
         return service->ops->accepts(service, CLUSTER_REQUEST_LEADER, wire->payload,
                                      wire->payload_len);
     }
-    if (wire->kind != WIRE_REQUEST_COMMAND) {
+    if (wire->kind != CLUSTER_REQUEST_COMMAND) {
         return true;
     }
     switch (command_number(wire->payload, wire->payload_len)) {
@@ -360,7 +345,7 @@ static bool may_be_appended(const struct serving *serving, const struct wire_req
 void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire)
 {
     struct driver *driver = serving->on->driver;
-    bool is_change = wire->kind == WIRE_REQUEST_COMMAND || wire->kind == WIRE_REQUEST_MEMBER;
+    bool is_change = wire->kind == CLUSTER_REQUEST_COMMAND || wire->kind == CLUSTER_REQUEST_MEMBER;
     struct session_stamp stamp;
     struct work *work;
     int rv = 0;
@@ -377,7 +362,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     } else if (!may_be_appended(serving, wire)) {
         rv = ERR_REFUSED;
     } else if (serving->count >= LIMIT_REQUESTS_PENDING ||
-               (wire->kind == WIRE_REQUEST_LEADER &&
+               (wire->kind == CLUSTER_REQUEST_LEADER &&
                 serving->leader_bytes + wire->payload_len > LIMIT_MONOTONIC_BYTES)) {
         rv = ERR_OVERLOADED;
     }
@@ -389,7 +374,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     work->from = from;
     work->id = wire->id;
     buf_put(&work->payload, wire->payload, wire->payload_len);
-    serving->leader_bytes += work->kind == WIRE_REQUEST_LEADER ? work->payload.len : 0;
+    serving->leader_bytes += work->kind == CLUSTER_REQUEST_LEADER ? work->payload.len : 0;
     context_arm_in(serving->on, &work->deadline, wire->time_left_ms);
 }
 
@@ -423,7 +408,7 @@ void serving_reset(struct serving *serving)
  * taken now. */
 static bool submit_some(struct serving *serving, struct work_list *list, unsigned max)
 {
-    struct driver_command commands[LIMIT_ENTRIES_PER_FRAME];
+    struct buf commands[LIMIT_ENTRIES_PER_FRAME];
     struct work *work;
     uint64_t index = 0;
     uint64_t term = 0;
@@ -436,7 +421,7 @@ static bool submit_some(struct serving *serving, struct work_list *list, unsigne
         if (n == max || (n > 0 && bytes + payload->len > LIMIT_ENTRY_BYTES)) {
             break;
         }
-        commands[n++] = (struct driver_command){payload->data, payload->len};
+        commands[n++] = *payload; /* lent */
         bytes += payload->len;
     }
     if (n == 0 || driver_submit(serving->on->driver, commands, n, &index, &term) != 0) {
@@ -701,11 +686,11 @@ void serving_answer(struct serving *serving)
         BUF_LOCAL(reply);
         int rv;
 
-        if (first->kind == WIRE_REQUEST_LEADER) {
+        if (first->kind == CLUSTER_REQUEST_LEADER) {
             lead(first);
             continue;
         }
-        rv = first->kind == WIRE_REQUEST_MEMBER
+        rv = first->kind == CLUSTER_REQUEST_MEMBER
                  ? membership_answer(serving->membership, query->data, query->len, &reply)
                  : service->ops->query(service, query->data, query->len, &reply);
         serving_finish(first, rv, first->index, reply.data, reply.len);

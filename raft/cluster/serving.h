@@ -138,7 +138,4 @@ void serving_answer(struct serving *serving);
 /* Append, and ask for confirmation. */
 void serving_turn(struct serving *serving);
 
-/* Kind on the wire of a request of this node. */
-enum wire_request_kind serving_wire_kind(const struct cluster_request *request);
-
 #endif

@@ -40,23 +40,11 @@ void applier_configured(const struct applier *applier, struct configuration *ret
     }
 }
 
-static size_t applier_members_of(const struct configuration *configuration,
-                                 struct member members[LIMIT_NODES])
-{
-    for (unsigned i = 0; i < configuration->count; i++) {
-        members[i].node_id = configuration->members[i].id;
-        members[i].voter = configuration->members[i].role == ROLE_VOTER;
-    }
-    return configuration->count;
-}
-
 int applier_configuration(struct applier *applier, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
     struct configuration before;
     struct configuration after;
-    struct member old[LIMIT_NODES];
-    struct member new[LIMIT_NODES];
     const struct store_position position = {.index = index,
                                             .term = term,
                                             .conf_index = index,
@@ -69,8 +57,7 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
     applier_configured(applier, &before);
     ASSERT((before.count > 0) == (applier->applied.conf_len > 0));
     applier_skip(applier, index, term);
-    state_configured(applier->state, index, old, applier_members_of(&before, old), new,
-                     applier_members_of(&after, new), &applier->rows);
+    state_configured(applier->state, index, &before, &after, &applier->rows);
     ASSERT(index > applier->applied.conf_index);
     replace(&applier->applied, &position);
     return 0;
@@ -91,55 +78,35 @@ void rows_coalesce(struct row_changes *changes)
     }
     index = MUST_HAVE(calloc(size, sizeof *index));
     for (size_t i = changes->count; i-- > 0;) {
-        const struct buf *key = &changes->items[i].key;
-        size_t at = hash_bytes(key->data, key->len, 0) & (size - 1);
+        const struct state_row *row = &changes->items[i];
+        size_t at = hash_bytes(row->key, row->key_len, 0) & (size - 1);
         uint32_t *latest = &index[at];
         bool wanted;
 
-        while (*latest != 0 &&
-               (changes->items[*latest - 1].key.len != key->len ||
-                memcmp(changes->items[*latest - 1].key.data, key->data, key->len))) {
+        while (*latest != 0 && (changes->items[*latest - 1].key_len != row->key_len ||
+                                memcmp(changes->items[*latest - 1].key, row->key, row->key_len))) {
             at = (at + 1) & (size - 1);
             latest = &index[at];
         }
         wanted = *latest == 0;
         /* The store deletes only existing rows: a row that was made and deleted meanwhile is made
          * and deleted there as well. */
-        if (!wanted && changes->items[*latest - 1].value.len == 0 &&
-            changes->items[i].value.len > 0) {
+        if (!wanted && changes->items[*latest - 1].value_len == 0 && row->value_len > 0) {
             wanted = true;
         }
         if (wanted) {
             *latest = (uint32_t)i + 1;
         } else {
-            changes->items[i].key.len = 0;
+            changes->items[i].key_len = 0;
         }
     }
     free(index);
     for (size_t i = 0; i < changes->count; i++) {
-        if (changes->items[i].key.len > 0) {
+        if (changes->items[i].key_len > 0) {
             changes->items[kept++] = changes->items[i];
         }
     }
     changes->count = kept;
-}
-
-struct store_row *rows_of(const struct row_changes *changes)
-{
-    struct store_row *rows;
-
-    if (changes->count == 0) {
-        return NULL;
-    }
-    rows = MUST_HAVE(calloc(changes->count, sizeof *rows));
-    for (size_t i = 0; i < changes->count; i++) {
-        const struct row_change *change = &changes->items[i];
-        bool gone = change->value.len == 0;
-
-        rows[i] = (struct store_row){change->key.data, (uint32_t)change->key.len,
-                                     gone ? NULL : change->value.data, (uint32_t)change->value.len};
-    }
-    return rows;
 }
 
 void applier_hold(struct applier *applier)
@@ -177,8 +144,7 @@ void applier_write(struct applier *applier, bool more)
     applier->rows = (struct row_changes){0};
     store_position_copy(&write->op.position, &applier->applied);
     write->op.position.digest = state_digest(applier->state);
-    write->rows = rows_of(&write->changes);
-    write->op.rows = write->rows;
+    write->op.rows = write->changes.items;
     write->op.row_count = (uint32_t)write->changes.count;
     write->op.more = more;
     write_submit(write);

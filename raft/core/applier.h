@@ -72,10 +72,6 @@ void applier_configured(const struct applier *applier, struct configuration *ret
  * since only an existing row can be deleted. The order stays. */
 void rows_coalesce(struct row_changes *changes);
 
-/* The changes as rows of a STORE_APPLY, in their order, one without a value for a deletion. They
- * point into the changes; malloc'ed, NULL when there are none. */
-struct store_row *rows_of(const struct row_changes *changes);
-
 /* Entries were applied in this turn: their rows wait from now on. */
 void applier_hold(struct applier *applier);
 

@@ -565,7 +565,7 @@ static int submit(struct driver *driver, struct raft_entry *entries, unsigned n)
     return 0;
 }
 
-int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
+int driver_submit(struct driver *driver, const struct buf *commands, unsigned n,
                   uint64_t *ret_first, uint64_t *ret_term)
 {
     struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
@@ -591,10 +591,8 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
     *ret_term = driver_term(driver);
     *ret_first = driver_last_index(driver) + 1;
     for (unsigned i = 0; i < n; i++) {
-        entries[i] =
-            (struct raft_entry){.term = *ret_term,
-                                .type = RAFT_COMMAND,
-                                .buf = {(void *)(uintptr_t)commands[i].data, commands[i].len}};
+        entries[i] = (struct raft_entry){
+            .term = *ret_term, .type = RAFT_COMMAND, .buf = {commands[i].data, commands[i].len}};
     }
     return submit(driver, entries, n);
 }
@@ -806,18 +804,23 @@ static bool receive_head(struct driver *driver, uint64_t from, uint64_t transfer
     return true;
 }
 
+static const char *version_of(const struct node_info *info)
+{
+    return info != NULL ? info->version : "of an unknown version";
+}
+
 /* The entry, and all later ones, wait for a newer leafd on this node. */
 static void fail_newer(struct driver *driver, uint64_t index, const void *data, size_t len)
 {
     const struct level_range own = driver->applier.state->facts.speaks;
     uint16_t to = command_raises_to(data, len);
-    struct node_info info = {.version = "of an unknown version"};
+    const struct node_info *info = NULL;
     struct session_stamp stamp = {0};
     char what[80] = "is of a kind that this leafd does not know";
     char text[380];
 
     if (session_stamp_read(data, len, &stamp) == 0) {
-        (void)state_node(driver->applier.state, stamp.node_id, &info);
+        info = state_node(driver->applier.state, stamp.node_id);
     }
     if (to != 0) {
         snprintf(what, sizeof what, "raises the cluster's level to %u", to);
@@ -826,7 +829,7 @@ static void fail_newer(struct driver *driver, uint64_t index, const void *data, 
              "entry %llu %s, and this leafd speaks levels %u to %u: start a newer leafd on this "
              "node (node %llu, which wrote it, ran leafd %s); it continues before that entry, and "
              "nothing was changed",
-             ull(index), what, own.min, own.max, ull(stamp.node_id), info.version);
+             ull(index), what, own.min, own.max, ull(stamp.node_id), version_of(info));
     fail(driver, ERR_NEWER, text);
 }
 
@@ -911,15 +914,14 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
 static void fail_level(struct driver *driver, uint64_t from, uint64_t index)
 {
     const struct level_range own = driver->applier.state->facts.speaks;
-    struct node_info info = {.version = "of an unknown version"};
+    const struct node_info *info = state_node(driver->applier.state, from);
     char text[300];
 
-    (void)state_node(driver->applier.state, from, &info);
     snprintf(text, sizeof text,
              "the snapshot of node %llu (leafd %s) at entry %llu is of a later level than this "
              "leafd speaks (%u to %u): start that version here, or a later one; nothing was "
              "changed",
-             ull(from), info.version, ull(index), own.min, own.max);
+             ull(from), version_of(info), ull(index), own.min, own.max);
     fail(driver, ERR_NEWER, text);
 }
 
@@ -1228,7 +1230,6 @@ static void submit_first(struct driver *driver)
 {
     uint64_t term = driver_term(driver);
     BUF_LOCAL(first);
-    struct driver_command command;
     struct birth birth;
     bool names_level;
     uint64_t index;
@@ -1236,7 +1237,7 @@ static void submit_first(struct driver *driver)
     if (driver->applier.installing) {
         return;
     }
-    if (!birth_is_sound(&driver->config.birth) || state_birth(driver->applier.state, &birth)) {
+    if (!birth_is_sound(&driver->config.birth) || state_birth(driver->applier.state) != NULL) {
         cluster_command_put(&first, COMMAND_NOOP, NULL);
     } else {
         names_level =
@@ -1245,8 +1246,7 @@ static void submit_first(struct driver *driver)
         birth.wall_ms = clock_wall_ms(driver->clock);
         cluster_command_put(&first, names_level ? COMMAND_BIRTH_AT : COMMAND_BIRTH, &birth);
     }
-    command = (struct driver_command){first.data, first.len};
-    if (driver_submit(driver, &command, 1, &index, &term) == 0) {
+    if (driver_submit(driver, &first, 1, &index, &term) == 0) {
         driver->noop_term = term;
     }
 }

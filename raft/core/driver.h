@@ -190,16 +190,10 @@ bool driver_durable(const struct driver *driver, struct wire_durable *ret_durabl
 
 /* --- commands --- */
 
-/* A payload to append. */
-struct driver_command {
-    const void *data;
-    size_t len;
-};
-
-/* Append commands to the log, if this node leads. *ret_first and *ret_term place them; they are
- * applied later, by driver_turn(). 0, ERR_NOT_LEADER (also while leadership is being transferred),
- * ERR_OVERLOADED (too much is uncommitted). n is 1..LIMIT_ENTRIES_PER_FRAME. */
-int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
+/* Append commands to the log, if this node leads; their bytes are copied. *ret_first and *ret_term
+ * place them; they are applied later, by driver_turn(). 0, ERR_NOT_LEADER (also while leadership is
+ * being transferred), ERR_OVERLOADED (too much is uncommitted). n is 1..LIMIT_ENTRIES_PER_FRAME. */
+int driver_submit(struct driver *driver, const struct buf *commands, unsigned n,
                   uint64_t *ret_first, uint64_t *ret_term) MUST_CHECK;
 
 /* --- the disk --- */

@@ -190,7 +190,6 @@ void write_free(struct write *write)
         free(frame);
     }
     free(write->entries);
-    free(write->rows);
     row_changes_release(&write->changes);
     store_position_release(&write->op.position);
     buf_free(&write->bytes);

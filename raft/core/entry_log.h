@@ -115,8 +115,7 @@ struct write {
     uint64_t number;
     uint64_t epoch;
     struct store_entry *entries; /* APPEND: the data of each is a block, with a reference */
-    struct store_row *rows;      /* APPLY */
-    struct row_changes changes;  /* what rows point into */
+    struct row_changes changes;  /* APPLY: its rows */
     struct buf bytes;            /* INSTALL: the stream that has the rows; LOCAL: the record */
     void (*on_local)(void *data);
     void *local_data;

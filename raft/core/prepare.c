@@ -242,11 +242,6 @@ void prepare_member_record(uint64_t incarnation, struct buf *record)
     buf_put_u64(record, incarnation);
 }
 
-int prepare_load_row(void *data, const struct store_row *row)
-{
-    return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
-}
-
 int prepare_check_entries(const struct state *state, const struct store_loaded *loaded,
                           struct store_error *ret_error)
 {
@@ -283,7 +278,7 @@ int prepare_load(struct store *store, struct state *state, struct store_loaded *
     int rv;
 
     state_load_begin(state);
-    rv = store->ops->load(store, ret_loaded, prepare_load_row, state, ret_error);
+    rv = store->ops->load(store, ret_loaded, state_load_row, state, ret_error);
     /* The store's own text does not mention levels. */
     if (rv == ERR_NEWER && state_level(state) > own.max) {
         return store_error_set(

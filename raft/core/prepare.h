@@ -42,9 +42,6 @@ bool prepare_is_joiner(const struct store_loaded *loaded);
 int prepare_check_entries(const struct state *state, const struct store_loaded *loaded,
                           struct store_error *ret_error) MUST_CHECK;
 
-/* A store_row_fn: into the state machine that is data. */
-int prepare_load_row(void *data, const struct store_row *row);
-
 /*
  * See above. random: of this start. members: those of a new store's configuration, all voters, the
  * same on every node; none: the node joins. loaded is changed to match. 0 or the store's error,

@@ -324,7 +324,7 @@ bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole
 {
     uint64_t until_ms = clock_now_ms(clock) + TRIAL_MS;
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
 
     ASSERT(trial->state != NULL && trial->at <= len);
     reader_init(&reader, rows + trial->at, len - trial->at);
@@ -340,8 +340,7 @@ bool trial_step(struct trial *trial, const uint8_t *rows, size_t len, bool whole
         if (store_rows_checker_add(&trial->rows, &row) != 0) {
             trial->bad = true;
         } else if (trial->err == 0) {
-            trial->err =
-                state_load_row(trial->state, row.key, row.key_len, row.value, row.value_len);
+            trial->err = state_load_row(trial->state, &row);
             if (trial->err == 0 && trial->rows.count % TRIAL_ROWS == 0 && trial->state_bytes > 0 &&
                 state_memory(trial->state) > trial->state_bytes) {
                 trial->err = ERR_STATE_FULL;

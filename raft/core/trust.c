@@ -212,8 +212,7 @@ static enum entries_verdict judge_command(const struct witness *witness, uint64_
 {
     const struct state *state = witness->applier->state;
     int err = state_check(state, entry->buf.base, entry->buf.len);
-    struct node_info info;
-    struct birth birth;
+    const struct node_info *info = state_node(state, witness->node_id);
     bool went_back;
 
     if (err == 0 && state_can_apply(state, entry->buf.base, entry->buf.len)) {
@@ -232,8 +231,8 @@ static enum entries_verdict judge_command(const struct witness *witness, uint64_
     checked->field = "entry_of_a_later_level";
     checked->value = index;
     checked->bound = state->facts.speaks.max;
-    went_back = (state_node(state, witness->node_id, &info) && info.levels.max > checked->bound) ||
-                (!state_birth(state, &birth) &&
+    went_back = (info != NULL && info->levels.max > checked->bound) ||
+                (state_birth(state) == NULL &&
                  command_number(entry->buf.base, entry->buf.len) == COMMAND_BIRTH_AT);
     return went_back ? ENTRIES_NEWER : ENTRIES_LIE;
 }

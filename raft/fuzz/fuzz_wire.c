@@ -272,13 +272,13 @@ static void fuzz_handshake(const uint8_t *data, size_t len)
 static bool load(struct state *state, const uint8_t *data, size_t len)
 {
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     int rv = 0;
 
     state_load_begin(state);
     reader_init(&reader, data, len);
     while (rv == 0 && store_rows_next(&reader, &row)) {
-        rv = state_load_row(state, row.key, row.key_len, row.value, row.value_len);
+        rv = state_load_row(state, &row);
     }
     return rv == 0 && reader_done(&reader) && state_load_end(state, 100) == 0;
 }

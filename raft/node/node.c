@@ -549,7 +549,6 @@ static int prepare_start(struct node *node, const struct state *state, struct st
     const struct node_peers *members = &settings->members;
     bool joins = settings->join.count > 0;
     struct birth_list list;
-    struct birth birth;
     bool same;
     int rv;
 
@@ -578,7 +577,7 @@ static int prepare_start(struct node *node, const struct state *state, struct st
         same = member != NULL && strcmp(member->address, members->peers[i].address) == 0;
     }
     if (!same && !joins && list.members.count > 0 && loaded->entry_count == 1 &&
-        !state_birth(state, &birth)) {
+        state_birth(state) == NULL) {
         snprintf(ret_error->text, sizeof ret_error->text,
                  "cluster.members is not what it was when the data directory was made, and that "
                  "cluster is not born yet, as far as this node knows: remove the directory, which "

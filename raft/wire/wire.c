@@ -271,46 +271,6 @@ int configuration_check(const void *data, size_t len)
     return configuration_decode(data, len, &configuration);
 }
 
-void configuration_add(struct configuration *configuration, uint64_t id, const char *address,
-                       enum conf_role role)
-{
-    struct conf_member *member = &configuration->members[configuration->count];
-    size_t len = strlen(address);
-
-    ASSERT(configuration->count < LIMIT_NODES && len <= LIMIT_ADDRESS_BYTES);
-    member->id = id;
-    member->role = role;
-    memcpy(member->address, address, len + 1);
-    configuration->count++;
-}
-
-const struct conf_member *configuration_find(const struct configuration *configuration, uint64_t id)
-{
-    MEMBER_FOREACH (member, configuration) {
-        if (member->id == id) {
-            return member;
-        }
-    }
-    return NULL;
-}
-
-enum conf_role configuration_role(const struct configuration *configuration, uint64_t id)
-{
-    const struct conf_member *member = configuration_find(configuration, id);
-
-    return member != NULL ? member->role : ROLE_GONE;
-}
-
-unsigned configuration_voters(const struct configuration *configuration)
-{
-    unsigned voters = 0;
-
-    MEMBER_FOREACH (member, configuration) {
-        voters += member->role == ROLE_VOTER;
-    }
-    return voters;
-}
-
 /* --- payloads --- */
 
 #define HANDSHAKE_VERSION 1
@@ -389,8 +349,8 @@ static const struct field request_fields[] = {
 
 static bool request_is_sound(const struct wire_request *request)
 {
-    return (request->kind == WIRE_REQUEST_COMMAND || request->kind == WIRE_REQUEST_QUERY ||
-            request->kind == WIRE_REQUEST_MEMBER || request->kind == WIRE_REQUEST_LEADER) &&
+    return (request->kind == CLUSTER_REQUEST_COMMAND || request->kind == CLUSTER_REQUEST_QUERY ||
+            request->kind == CLUSTER_REQUEST_MEMBER || request->kind == CLUSTER_REQUEST_LEADER) &&
            request->origin <= LIMIT_NODE_ID && request->time_left_ms <= WIRE_TIME_LEFT_MS_MAX &&
            request->payload_len <= LIMIT_ENTRY_BYTES;
 }

@@ -15,6 +15,7 @@
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/state/codec/cluster_command.h"
+#include "src/state/codec/request.h"
 
 /*
  * --- frames on a byte stream ---
@@ -95,36 +96,11 @@ int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size
                        struct frame *ret_frame) MUST_CHECK;
 
 /*
- * --- configurations: the members of a cluster ---
+ * --- configurations: their bytes, which a CHANGE entry, a snapshot's head and the store hold ---
  *
- * A plain struct, and its bytes, which a CHANGE entry, a snapshot's head and the store hold: the
- * encoding of the consensus library, which decodes its entries itself. All other code reads them
- * here, and all bounds are checked before any value is used.
+ * The encoding of the consensus library, which decodes its entries itself. All other code reads
+ * them here, and all bounds are checked before any value is used.
  */
-
-enum conf_role {
-    ROLE_GONE = -1, /* no member (any more); never in a configuration */
-    ROLE_STANDBY = 0,
-    ROLE_VOTER = 1,
-    ROLE_SPARE = 2
-};
-
-struct conf_member {
-    uint64_t id; /* 1..LIMIT_NODE_ID */
-    enum conf_role role;
-    char address[LIMIT_ADDRESS_BYTES + 1];
-};
-
-/* Ids and addresses once each. */
-struct configuration {
-    unsigned count;
-    struct conf_member members[LIMIT_NODES];
-};
-
-/* Each member, in their order. conf is evaluated anew for each. */
-#define MEMBER_FOREACH(member, conf)                                                               \
-    for (__typeof__(&(conf)->members[0]) member = (conf)->members;                                 \
-         member < (conf)->members + (conf)->count; member++)
 
 /* Read one. 0, or ERR_BAD_MESSAGE for: short, long or not padded with zeros to a multiple of 8; a
  * version other than 1; no members or more than LIMIT_NODES; no voter; ids not in 1..LIMIT_NODE_ID
@@ -138,19 +114,6 @@ int configuration_check(const void *data, size_t len) MUST_CHECK;
 
 /* Append the bytes of a configuration (of at most LIMIT_NODES members; it need not be valid). */
 void configuration_encode(const struct configuration *configuration, struct buf *buf);
-
-/* A member at the end. The count must be below LIMIT_NODES. */
-void configuration_add(struct configuration *configuration, uint64_t id, const char *address,
-                       enum conf_role role);
-
-/* NULL if it is no member. */
-const struct conf_member *configuration_find(const struct configuration *configuration,
-                                             uint64_t id);
-
-/* ROLE_GONE if it is no member. */
-enum conf_role configuration_role(const struct configuration *configuration, uint64_t id);
-
-unsigned configuration_voters(const struct configuration *configuration);
 
 /* --- payloads --- */
 
@@ -186,18 +149,11 @@ WIRE_MESSAGE(chunk_ack);
 #define WIRE_TIME_LEFT_MS_MAX (LIMIT_TIMEOUT_MS + 60000)
 #define WIRE_STATUS_MIN (-4096) /* room for codes that newer versions add to ERR_LIST */
 
-enum wire_request_kind {
-    WIRE_REQUEST_COMMAND = 1,
-    WIRE_REQUEST_QUERY = 2,
-    WIRE_REQUEST_MEMBER = 10, /* a member_ask */
-    WIRE_REQUEST_LEADER = 11  /* a request that only the leader of a term answers */
-};
-
 /* Of FRAME_REQUEST and FRAME_FORWARD. */
 struct wire_request {
     uint64_t id;            /* the sender's */
     uint64_t origin;        /* the member that it is sent for; 0: the sender's own */
-    uint8_t kind;           /* enum wire_request_kind */
+    uint8_t kind;           /* enum cluster_request_kind, but no BARRIER */
     uint32_t time_left_ms;  /* until the sender gives up, <= WIRE_TIME_LEFT_MS_MAX */
     const uint8_t *payload; /* borrowed */
     size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */

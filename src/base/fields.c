@@ -37,6 +37,16 @@ void row_put(struct buf *buf, const struct row_format *format, const void *recor
     fields_put(buf, &format->fields, record);
 }
 
+bool row_same(const struct row_format *format, const void *record, const void *other)
+{
+    BUF_LOCAL(value);
+    BUF_LOCAL(of_other);
+
+    fields_put(&value, &format->fields, record);
+    fields_put(&of_other, &format->fields, other);
+    return value.len == of_other.len && memcmp(value.data, of_other.data, value.len) == 0;
+}
+
 int row_read(const void *value, size_t len, const struct row_format *format, void *record)
 {
     struct reader reader;

@@ -298,7 +298,18 @@ struct row_format {
         .version = (version_), .fields = fields_, .is_sound = (is_sound_)                          \
     }
 
+/* A row of the replicated state: it is listed, stored, sent and loaded like this. Its bytes are
+ * borrowed. */
+struct state_row {
+    const uint8_t *key;
+    uint32_t key_len;   /* 1..LIMIT_ROW_KEY_BYTES */
+    const void *value;  /* NULL: the row with this key is deleted (a change alone) */
+    uint32_t value_len; /* 1..LIMIT_ROW_VALUE_BYTES; 0 with NULL */
+};
+
 void row_put(struct buf *buf, const struct row_format *format, const void *record);
+/* Would both records have the same value? */
+bool row_same(const struct row_format *format, const void *record, const void *other);
 /* 0, ERR_BAD_VERSION, ERR_TRUNCATED or ERR_CORRUPT. */
 int row_read(const void *value, size_t len, const struct row_format *format,
              void *record) MUST_CHECK;

@@ -235,11 +235,11 @@ static void backups_go_on(struct backups *backups)
                                    .wall_ms = clock_wall_ms(backups->on->clock),
                                    .log_ms = backups->on->state->facts.log_ms,
                                    .local = backups->local};
-        struct birth birth;
+        const struct birth *birth = state_birth(backups->on->state);
 
-        if (state_birth(backups->on->state, &birth)) {
-            head.uid[0] = birth.uid.high;
-            head.uid[1] = birth.uid.low;
+        if (birth != NULL) {
+            head.uid[0] = birth->uid.high;
+            head.uid[1] = birth->uid.low;
         }
         if (backups->on->config->cluster_id != NULL) {
             strncpy(head.cluster_id, backups->on->config->cluster_id, sizeof head.cluster_id - 1);

@@ -59,7 +59,7 @@ static void update_held(struct health *health)
 static void update_birth(struct health *health)
 {
     struct birth_seen waits[LIMIT_NODES];
-    struct birth birth;
+    const struct birth *birth = state_birth(health->of.on->state);
     size_t count;
 
     if (health->birth_changes == health->of.replica->peers.births.changes &&
@@ -72,9 +72,9 @@ static void update_birth(struct health *health)
         SEE(health, birth_waits[i],
             i < count ? (uint32_t)(waits[i].id << 8) | (uint32_t)waits[i].wait : 0);
     }
-    if (state_birth(health->of.on->state, &birth)) {
-        SEE(health, uid_low, birth.uid.low);
-        SEE(health, uid_high, birth.uid.high);
+    if (birth != NULL) {
+        SEE(health, uid_low, birth->uid.low);
+        SEE(health, uid_high, birth->uid.high);
     }
 }
 
@@ -157,7 +157,7 @@ static void look_member(const struct health *health, const struct conf_member *f
 {
     const struct raft_context *on = health->of.on;
     const struct clock_link *link = clock_sync_link(&health->of.replica->clock_sync, from->id);
-    struct node_info info;
+    const struct node_info *info = state_node(on->state, from->id);
 
     member->id = from->id;
     member->voter = from->role == ROLE_VOTER;
@@ -168,10 +168,10 @@ static void look_member(const struct health *health, const struct conf_member *f
     member->has_clock = clock_check_peer(&health->of.replica->clock_sync.check, from->id,
                                          clock_now_ms(on->real_clock),
                                          clock_wall_ms(on->real_clock), &member->clock_off_ms);
-    if (state_node(on->state, from->id, &info)) {
-        member->levels = info.levels;
-        _Static_assert(sizeof info.version == sizeof member->version, "a version fits");
-        memcpy(member->version, info.version, sizeof member->version);
+    if (info != NULL) {
+        member->levels = info->levels;
+        _Static_assert(sizeof info->version == sizeof member->version, "a version fits");
+        memcpy(member->version, info->version, sizeof member->version);
     }
 }
 
@@ -332,16 +332,16 @@ static void fill_member(const struct health_sources *of, const struct conf_membe
     uint8_t serves = clock_sync_serves(&of->replica->clock_sync, from->id);
     const char *address = context_address(on, from);
     uint64_t now_ms = context_now_ms(on);
-    struct node_info info;
+    const struct node_info *info = state_node(on->state, from->id);
     uint64_t match;
 
     member->id = from->id;
     memcpy(member->peer_address, address, strlen(address));
     strncpy(member->role, role_name(from->role), sizeof member->role - 1);
-    if (state_node(on->state, from->id, &info)) {
-        memcpy(member->http_address, info.http_address, sizeof member->http_address);
-        memcpy(member->version, info.version, sizeof member->version);
-        member->levels = info.levels;
+    if (info != NULL) {
+        memcpy(member->http_address, info->http_address, sizeof member->http_address);
+        memcpy(member->version, info->version, sizeof member->version);
+        member->levels = info->levels;
     }
     member->placement = state_placement(on->state, from->id);
     member->reachable = context_reaches(on, from->id);
@@ -373,15 +373,15 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     const struct raft_context *on = health->of.on;
     const struct configuration *conf = driver_configuration(on->driver);
     const struct member_change *change = state_member_change(on->state);
-    struct birth birth;
+    const struct birth *birth = state_birth(on->state);
 
     memset(ret_status, 0, sizeof *ret_status);
     strncpy(ret_status->cluster_id, health->of.replica->config.cluster_id, LIMIT_CLUSTER_ID_BYTES);
     if (health->of.replica->config.prefer_zone != NULL) {
         strncpy(ret_status->prefer_zone, health->of.replica->config.prefer_zone, LIMIT_ZONE_BYTES);
     }
-    if (state_birth(on->state, &birth)) {
-        ret_status->uid = birth.uid;
+    if (birth != NULL) {
+        ret_status->uid = birth->uid;
     }
     ret_status->node_id = on->node_id;
     ret_status->state = health_state(on);

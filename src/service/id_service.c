@@ -422,7 +422,6 @@ static void log_empty_zones(struct id_service *service)
     char why[WORKER_POOLS_WHY_BYTES];
     char zone[2 * LIMIT_ZONE_BYTES];
     struct worker_pools pools = {0};
-    struct node_info info;
     BUF_LOCAL(query);
     BUF_LOCAL(text);
 
@@ -437,7 +436,7 @@ static void log_empty_zones(struct id_service *service)
     MEMBER_FOREACH (member, driver_configuration(on->driver)) {
         const struct placement placement = state_placement(on->state, member->id);
 
-        if (!state_node(on->state, member->id, &info)) {
+        if (state_node(on->state, member->id) == NULL) {
             service->zones_seen = 0;
             return;
         }

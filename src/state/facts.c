@@ -122,7 +122,7 @@ void facts_time_value(uint64_t log_ms, struct buf *out)
 }
 
 /* ERR_NOT_FOUND: it is none of these settings. */
-static int setting_load(struct state *state, const struct row_loaded *row)
+static int setting_load(struct state *state, const struct state_row *row)
 {
     const struct facts *facts = &state->facts;
     struct facts loaded = {0};
@@ -187,11 +187,11 @@ void facts_removed(struct state *state, uint64_t node_id)
     (void)node_rows_drop(&members->placements, &state->journal, node_id);
 }
 
-void facts_reached(struct state *state, const struct member *now, size_t count)
+void facts_reached(struct state *state, const struct configuration *now)
 {
     const struct member_change *change = &state->members.change;
-    const struct member *member = member_find(now, count, change->node_id);
-    bool reached = change->kind == MEMBER_ADD ? member != NULL && member->voter : member == NULL;
+    enum conf_role role = configuration_role(now, change->node_id);
+    bool reached = role == (change->kind == MEMBER_ADD ? ROLE_VOTER : ROLE_GONE);
 
     if (change->kind != 0 && reached) {
         change_set(state, NULL);
@@ -224,13 +224,8 @@ static int change_begin(struct state *state, const struct member_change *change,
 static void move_set(struct state *state, const struct member_move *move)
 {
     struct members *members = &state->members;
-    const struct member_move *row = node_rows_find(&members->moves, move->node_id);
 
-    ASSERT(member_move_is_sound(move));
-    if (row == NULL || strcmp(row->address, move->address) != 0) {
-        node_rows_put(&members->moves, &state->journal, move);
-        members->move_changes++;
-    }
+    members->move_changes += node_rows_put(&members->moves, &state->journal, move);
 }
 
 struct placement state_placement(const struct state *state, uint64_t node_id)
@@ -244,15 +239,12 @@ struct placement state_placement(const struct state *state, uint64_t node_id)
 /* A placement with only defaults has no row: no trace of earlier settings remains. */
 static void placement_set(struct state *state, const struct placement *placement)
 {
-    struct placement now = state_placement(state, placement->node_id);
-
     ASSERT(placement_is_sound(placement) && placement->set == 0);
     if (placement->zone[0] == '\0' && placement->weight == NODE_WEIGHT_DEFAULT &&
         !placement->drained) {
         (void)node_rows_drop(&state->members.placements, &state->journal, placement->node_id);
-    } else if (strcmp(now.zone, placement->zone) != 0 || now.weight != placement->weight ||
-               now.drained != placement->drained) {
-        node_rows_put(&state->members.placements, &state->journal, placement);
+    } else {
+        (void)node_rows_put(&state->members.placements, &state->journal, placement);
     }
 }
 
@@ -273,20 +265,6 @@ static void placement_apply(struct state *state, const struct placement *placeme
     placement_set(state, &now);
 }
 
-/* The row changes only if a field differs. */
-static void info_set(struct state *state, const struct node_info *info)
-{
-    const struct node_info *row = node_rows_find(&state->members.infos, info->node_id);
-
-    if (row == NULL || row->store_id != info->store_id || row->incarnation != info->incarnation ||
-        row->levels.min != info->levels.min || row->levels.max != info->levels.max ||
-        strcmp(row->version, info->version) != 0 ||
-        strcmp(row->http_address, info->http_address) != 0 ||
-        strcmp(row->peer_address, info->peer_address) != 0) {
-        node_rows_put(&state->members.infos, &state->journal, info);
-    }
-}
-
 /* A node that starts with another address has moved there: its store proves that it is the same
  * node. */
 static void info_apply(struct state *state, const struct node_info *info)
@@ -299,7 +277,7 @@ static void info_apply(struct state *state, const struct node_info *info)
         memcpy(move.address, info->peer_address, sizeof move.address);
         move_set(state, &move);
     }
-    info_set(state, info);
+    (void)node_rows_put(&state->members.infos, &state->journal, info);
 }
 
 /* --- cuts --- */
@@ -363,7 +341,7 @@ static int cut_apply(struct state *state, const struct client_cut *cut)
     return 0;
 }
 
-static int cut_load(struct state *state, const struct row_loaded *row)
+static int cut_load(struct state *state, const struct state_row *row)
 {
     struct cuts *cuts = &state->cuts;
     struct client_cut cut = {0};
@@ -460,7 +438,7 @@ int facts_apply(struct state *state, uint64_t index, const struct cluster_comman
     UNREACHABLE("a command of the cluster");
 }
 
-int facts_load(struct state *state, const struct row_loaded *row)
+int facts_load(struct state *state, const struct state_row *row)
 {
     struct members *members = &state->members;
     struct member_change change = {0};
@@ -504,7 +482,7 @@ int facts_load(struct state *state, const struct row_loaded *row)
     case STATE_TABLE_NODES:
         err = node_rows_read(&members->infos, row, &info);
         if (err == 0) {
-            info_set(state, &info);
+            (void)node_rows_put(&members->infos, &state->journal, &info);
         }
         return err;
     default:

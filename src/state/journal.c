@@ -78,8 +78,8 @@ void row_changes_add(struct row_changes *changes, const void *row, size_t key_le
     memcpy(bytes, row, len);
     changes->items =
         array_room(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
-    changes->items[changes->count++] = (struct row_change){
-        {.data = bytes, .len = key_len}, {.data = bytes + key_len, .len = value_len}};
+    changes->items[changes->count++] = (struct state_row){
+        bytes, (uint32_t)key_len, value_len > 0 ? bytes + key_len : NULL, (uint32_t)value_len};
 }
 
 void row_changes_release(struct row_changes *changes)
@@ -165,7 +165,7 @@ void journal_node(struct journal *journal, uint8_t table, uint64_t node_id,
     journal_change(journal, table, &key, sizeof key, format, before, after);
 }
 
-bool row_is_setting(const struct row_loaded *row, const char *name)
+bool row_is_setting(const struct state_row *row, const char *name)
 {
     return row->key_len == 1 + strlen(name) && memcmp(row->key + 1, name, row->key_len - 1) == 0;
 }
@@ -250,7 +250,7 @@ bool node_set_change_row(struct node_set *set, struct journal *journal, uint8_t 
     return true;
 }
 
-int node_set_load_row(struct node_set *set, struct journal *journal, const struct row_loaded *row)
+int node_set_load_row(struct node_set *set, struct journal *journal, const struct state_row *row)
 {
     int err = row_read(row->value, row->value_len, &NODE_ROW, NULL);
     uint64_t node_id;
@@ -285,12 +285,15 @@ void *node_rows_find(const struct node_rows *rows, uint64_t node_id)
     return NULL;
 }
 
-void node_rows_put(struct node_rows *rows, struct journal *journal, const void *record)
+bool node_rows_put(struct node_rows *rows, struct journal *journal, const void *record)
 {
     uint64_t node_id = *(const uint64_t *)record;
     void *item = node_rows_find(rows, node_id);
 
     ASSERT(node_id >= 1 && node_id <= LIMIT_NODE_ID);
+    if (item != NULL && row_same(rows->of->format, item, record)) {
+        return false;
+    }
     journal_node(journal, rows->of->table, node_id, rows->of->format, item, record);
     if (item == NULL) {
         ASSERT(rows->count < LIMIT_NODE_ID);
@@ -298,6 +301,7 @@ void node_rows_put(struct node_rows *rows, struct journal *journal, const void *
         item = (char *)rows->items + rows->count++ * rows->of->size;
     }
     memcpy(item, record, rows->of->size);
+    return true;
 }
 
 bool node_rows_drop(struct node_rows *rows, struct journal *journal, uint64_t node_id)
@@ -312,7 +316,7 @@ bool node_rows_drop(struct node_rows *rows, struct journal *journal, uint64_t no
     return true;
 }
 
-int node_rows_read(const struct node_rows *rows, const struct row_loaded *row, void *ret_record)
+int node_rows_read(const struct node_rows *rows, const struct state_row *row, void *ret_record)
 {
     uint64_t node_id;
     int err;

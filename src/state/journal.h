@@ -48,24 +48,19 @@ enum state_table {
 /* For values whose format has no version of its own. */
 #define ROW_VERSION 1
 
-/* A row changed by apply, as storage keeps it: key and value bytes. In a list both are borrowed
- * from the list's memory (capacity 0), and stay in place until the list is released. */
-struct row_change {
-    struct buf key;
-    struct buf value; /* empty: the row was deleted */
-};
-
 struct row_piece; /* of memory for the bytes of many rows: a bulk lists 10,000 */
 
-/* In the order of apply: a key may be there several times, put and deleted; the last one counts. */
+/* In the order of apply: a key may be there several times, put and deleted; the last one counts.
+ * The rows are in the list's memory, and stay in place until it is released. */
 struct row_changes {
-    struct row_change *items;
+    struct state_row *items;
     size_t count;
     size_t capacity;
     struct row_piece *pieces; /* the newest first */
 };
 
-/* List the change of a row, key_len bytes and the value_len after them, which are copied. */
+/* List the change of a row, key_len bytes and the value_len after them, which are copied. Without a
+ * value it is deleted. */
 void row_changes_add(struct row_changes *changes, const void *row, size_t key_len,
                      size_t value_len);
 void row_changes_release(struct row_changes *changes);
@@ -109,16 +104,8 @@ void journal_node(struct journal *journal, uint8_t table, uint64_t node_id,
 
 /* --- rows that are loaded --- */
 
-/* A row as state_load_row() gets it; its key has one byte at least. */
-struct row_loaded {
-    const uint8_t *key;
-    size_t key_len;
-    const void *value;
-    size_t value_len;
-};
-
 /* Is it the setting of this name? */
-bool row_is_setting(const struct row_loaded *row, const char *name);
+bool row_is_setting(const struct state_row *row, const char *name);
 
 /* The id in the key of a row of a node, which may be longer. */
 uint64_t row_key_node(const uint8_t *key);
@@ -155,7 +142,7 @@ bool node_set_change_row(struct node_set *set, struct journal *journal, uint8_t 
                          uint64_t node_id, bool in);
 /* 0, ERR_TRUNCATED, ERR_BAD_VERSION, ERR_CORRUPT or ERR_EXISTS. */
 int node_set_load_row(struct node_set *set, struct journal *journal,
-                      const struct row_loaded *row) MUST_CHECK;
+                      const struct state_row *row) MUST_CHECK;
 
 /* Leaves the set empty and usable. */
 void node_set_free(struct node_set *set);
@@ -180,12 +167,12 @@ struct node_rows {
 
 /* NULL: none. Borrowed until the next change. */
 void *node_rows_find(const struct node_rows *rows, uint64_t node_id);
-/* Set the node's record to a copy of this. */
-void node_rows_put(struct node_rows *rows, struct journal *journal, const void *record);
+/* Set the node's record to a copy of this. False: its row is like that already, and stays. */
+bool node_rows_put(struct node_rows *rows, struct journal *journal, const void *record);
 /* False: there was none. */
 bool node_rows_drop(struct node_rows *rows, struct journal *journal, uint64_t node_id);
 /* A row into a record of zeros, which is not put yet. 0, ERR_EXISTS, or as row_read(). */
-int node_rows_read(const struct node_rows *rows, const struct row_loaded *row,
+int node_rows_read(const struct node_rows *rows, const struct state_row *row,
                    void *ret_record) MUST_CHECK;
 
 #endif

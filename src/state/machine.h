@@ -82,7 +82,7 @@ struct machine_ops {
     void (*load_begin)(struct machine *machine);
     /* 0, or ERR_CORRUPT, ERR_BAD_VERSION, ERR_TRUNCATED, ERR_EXISTS, or ERR_NEWER: it knows no such
      * table or setting. */
-    int (*load_row)(struct machine *machine, const struct row_loaded *row);
+    int (*load_row)(struct machine *machine, const struct state_row *row);
     /* All rows are loaded, as of the entry at index and the log's time. 0, or ERR_CORRUPT: they
      * contradict each other. */
     int (*load_end)(struct machine *machine, uint64_t index, uint64_t log_ms);

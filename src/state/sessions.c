@@ -280,7 +280,7 @@ void sessions_removed(struct state *state, uint64_t node_id)
 
 /* --- loading --- */
 
-int sessions_load(struct state *state, const struct row_loaded *row)
+int sessions_load(struct state *state, const struct state_row *row)
 {
     struct answer_row answer = {0};
     struct node_session *session;

@@ -246,23 +246,20 @@ bool state_digest_at(const struct state *state, uint64_t index, uint64_t *ret_di
 
 /* --- membership --- */
 
-void state_configured(struct state *state, uint64_t index, const struct member *before,
-                      size_t before_count, const struct member *after, size_t after_count,
-                      struct row_changes *changes)
+void state_configured(struct state *state, uint64_t index, const struct configuration *before,
+                      const struct configuration *after, struct row_changes *changes)
 {
     ASSERT(!state->journal.loading && state->journal.changes == NULL);
     state->journal.changes = changes;
-    for (size_t i = 0; i < before_count; i++) {
-        uint64_t node_id = before[i].node_id;
-
+    MEMBER_FOREACH (member, before) {
         /* Delete all that is kept for this node alone. */
-        if (member_find(after, after_count, node_id) == NULL) {
-            facts_removed(state, node_id);
-            state->machine->ops->removed(state->machine, node_id);
-            sessions_removed(state, node_id);
+        if (configuration_find(after, member->id) == NULL) {
+            facts_removed(state, member->id);
+            state->machine->ops->removed(state->machine, member->id);
+            sessions_removed(state, member->id);
         }
     }
-    facts_reached(state, after, after_count);
+    facts_reached(state, after);
     state->journal.changes = NULL;
     digest_remember(state, index);
 }
@@ -286,24 +283,14 @@ const char *state_member_address(const struct state *state, uint64_t node_id)
 
 /* --- reading the state --- */
 
-bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info)
+const struct node_info *state_node(const struct state *state, uint64_t node_id)
 {
-    const struct node_info *info = node_rows_find(&state->members.infos, node_id);
-
-    if (info != NULL) {
-        *ret_info = *info;
-    }
-    return info != NULL;
+    return node_rows_find(&state->members.infos, node_id);
 }
 
-bool state_birth(const struct state *state, struct birth *ret_birth)
+const struct birth *state_birth(const struct state *state)
 {
-    bool is_born = !uid_is_none(&state->facts.birth.uid);
-
-    if (is_born) {
-        *ret_birth = state->facts.birth;
-    }
-    return is_born;
+    return uid_is_none(&state->facts.birth.uid) ? NULL : &state->facts.birth;
 }
 
 bool state_session_is_over(const struct state *state, const struct session_stamp *stamp)
@@ -318,10 +305,10 @@ bool state_session_is_over(const struct state *state, const struct session_stamp
 uint64_t state_node_start(const struct state *state, uint64_t node_id)
 {
     const struct node_session *session = sessions_find(state, node_id);
-    struct node_info info = {0};
+    const struct node_info *info = state_node(state, node_id);
 
-    (void)state_node(state, node_id, &info);
-    return later_of(info.incarnation, session != NULL ? session->incarnation : 0);
+    return later_of(info != NULL ? info->incarnation : 0,
+                    session != NULL ? session->incarnation : 0);
 }
 
 uint64_t state_digest(const struct state *state)
@@ -347,21 +334,20 @@ void state_load_begin(struct state *state)
     memset(state->checks, 0, sizeof state->checks);
 }
 
-int state_load_row(struct state *state, const void *key, size_t key_len, const void *value,
-                   size_t value_len)
+int state_load_row(void *data, const struct state_row *row)
 {
-    const struct row_loaded row = {key, key_len, value, value_len};
+    struct state *state = data;
     int err;
 
     ASSERT(state->journal.loading);
-    if (key_len < 1) {
+    if (row->key_len < 1) {
         return ERR_CORRUPT;
     }
-    if (row.key[0] == STATE_TABLE_ANSWERS) {
-        return sessions_load(state, &row);
+    if (row->key[0] == STATE_TABLE_ANSWERS) {
+        return sessions_load(state, row);
     }
-    err = facts_load(state, &row);
-    return err == ERR_NOT_FOUND ? state->machine->ops->load_row(state->machine, &row) : err;
+    err = facts_load(state, row);
+    return err == ERR_NOT_FOUND ? state->machine->ops->load_row(state->machine, row) : err;
 }
 
 int state_load_end(struct state *state, uint64_t index)

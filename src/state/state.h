@@ -65,11 +65,11 @@ int state_apply(struct state *state, uint64_t index, uint64_t term, const void *
 bool state_foresee(struct state *state, uint64_t index, const void *data, size_t len);
 bool state_foresee_more(struct state *state, uint64_t index);
 
-/* A node's registered info; false if none. */
-bool state_node(const struct state *state, uint64_t node_id, struct node_info *ret_info);
+/* A node's registered info; NULL: none. Borrowed until the next apply. */
+const struct node_info *state_node(const struct state *state, uint64_t node_id);
 
-/* The birth of the cluster; false while none is applied. */
-bool state_birth(const struct state *state, struct birth *ret_birth);
+/* The birth of the cluster; NULL while none is applied. */
+const struct birth *state_birth(const struct state *state);
 
 /* Is a request with this stamp no longer awaited, so that it must have no effect? */
 bool state_session_is_over(const struct state *state, const struct session_stamp *stamp);
@@ -100,17 +100,17 @@ bool state_member_removed(const struct state *state, uint64_t node_id);
 /* A moved member's address; NULL: the configuration's. Borrowed until the next apply. */
 const char *state_member_address(const struct state *state, uint64_t node_id);
 
-/* The entry at index, a configuration, is applied; before and after: the members. Records the ids
- * that left, and ends a change that this completes. Deterministic, as state_apply() is. */
-void state_configured(struct state *state, uint64_t index, const struct member *before,
-                      size_t before_count, const struct member *after, size_t after_count,
-                      struct row_changes *changes);
+/* The entry at index, the configuration after, is applied; before: the one until then. Records the
+ * ids that left, and ends a change that this completes. Deterministic, as state_apply() is. */
+void state_configured(struct state *state, uint64_t index, const struct configuration *before,
+                      const struct configuration *after, struct row_changes *changes);
 
 /* --- loading --- */
 
 /*
  * Replace the whole state by rows from storage or from a snapshot: begin forgets all (also the
- * remembered digests), then one call per row, in any order, then end. state_load_row returns 0 or
+ * remembered digests), then one call per row, in any order, then end. state_load_row (which is a
+ * store_row_fn: state is a struct state) returns 0 or
  * ERR_CORRUPT, ERR_BAD_VERSION, ERR_TRUNCATED, ERR_EXISTS (a key twice), or ERR_NEWER (a table, a
  * setting or a level that this leafd does not know). index is the applied index of the rows.
  * state_load_end returns 0, ERR_CORRUPT if rows contradict each other, or ERR_BAD_VERSION if this
@@ -118,8 +118,7 @@ void state_configured(struct state *state, uint64_t index, const struct member *
  * is allowed.
  */
 void state_load_begin(struct state *state);
-int state_load_row(struct state *state, const void *key, size_t key_len, const void *value,
-                   size_t value_len) MUST_CHECK;
+int state_load_row(void *state, const struct state_row *row) MUST_CHECK;
 int state_load_end(struct state *state, uint64_t index) MUST_CHECK;
 
 /* Take over another state, whose load has ended; the machine stays in place, and takes the other's

@@ -153,11 +153,11 @@ void facts_clock(struct state *state, uint64_t cluster_ms);
 
 /* The node is no longer a member, and never will be again: its address and place are forgotten. */
 void facts_removed(struct state *state, uint64_t node_id);
-/* These are the members now: forget the change if its goal is reached. */
-void facts_reached(struct state *state, const struct member *now, size_t count);
+/* This is the configuration now: forget the change if its goal is reached. */
+void facts_reached(struct state *state, const struct configuration *now);
 
 /* A row as state_load_row() gets it; ERR_NOT_FOUND: it is of no such table or setting. */
-int facts_load(struct state *state, const struct row_loaded *row) MUST_CHECK;
+int facts_load(struct state *state, const struct state_row *row) MUST_CHECK;
 
 /* Append the value of such a row, for a restore, which makes one state from another; a time is
  * capped at the highest possible. */
@@ -192,7 +192,7 @@ void sessions_answer(struct state *state, const struct session_stamp *stamp, con
 void sessions_removed(struct state *state, uint64_t node_id);
 
 /* A row as state_load_row() gets it. */
-int sessions_load(struct state *state, const struct row_loaded *row) MUST_CHECK;
+int sessions_load(struct state *state, const struct state_row *row) MUST_CHECK;
 /* All rows are loaded: ERR_CORRUPT if some cannot have existed together. */
 int sessions_check(const struct state *state) MUST_CHECK;
 

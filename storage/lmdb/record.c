@@ -935,7 +935,7 @@ static int load_state_row(void *data, const MDB_val *key, const MDB_val *value)
     struct load *load = data;
     struct store_error *error = load->txn.error;
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     char name[LMDB_RECORD_NAME_BYTES];
     int err = lmdb_record_open(LMDB_STATE, key, value, &reader, error);
 
@@ -967,7 +967,7 @@ int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store
         .loaded = ret_loaded != NULL ? &loaded : NULL, .row_fn = row_fn, .data = data};
     char name[NAME_BYTES];
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     int err = lmdb_begin(env, MDB_RDONLY, &load.txn, ret_error);
 
     if (err != 0) {

@@ -117,7 +117,7 @@ static int entry_term(void *engine, uint64_t index, uint64_t *ret_term)
 
 /* --- the rows --- */
 
-static int commit_row(struct commit *commit, const struct store_row *row, unsigned flags)
+static int commit_row(struct commit *commit, const struct state_row *row, unsigned flags)
 {
     MDB_val key = {row->key_len, (void *)(uintptr_t)row->key};
     const struct lmdb_payload payload = {.data = row->value, .len = row->value_len};
@@ -126,7 +126,7 @@ static int commit_row(struct commit *commit, const struct store_row *row, unsign
 }
 
 /* Put or delete a row; *digest loses the old row and gains the new one. */
-static int change_row(struct commit *commit, const struct store_row *row, uint64_t *digest)
+static int change_row(struct commit *commit, const struct state_row *row, uint64_t *digest)
 {
     MDB_val key = {row->key_len, (void *)(uintptr_t)row->key};
     struct reader old;
@@ -182,12 +182,12 @@ static bool nothing_owed(const struct lmdb_owed *owed)
     return owed->first == owed->end;
 }
 
-static void *owed_key(const struct store_row *row)
+static void *owed_key(const struct state_row *row)
 {
     return (void *)(uintptr_t)hash_bytes(row->key, row->key_len, 0);
 }
 
-static bool owed_has(const struct store_lmdb *lmdb, const struct store_row *row)
+static bool owed_has(const struct store_lmdb *lmdb, const struct state_row *row)
 {
     return g_hash_table_contains(lmdb->owed_keys, owed_key(row)) != FALSE;
 }
@@ -206,7 +206,7 @@ static int settle(struct commit *commit, uint32_t slices, const struct store_pos
     err = lmdb_rows_begin(&commit->txn);
     for (; slices > 0 && !nothing_owed(owed) && err == 0; slices--) {
         struct reader reader;
-        struct store_row row;
+        struct state_row row;
 
         rows.len = 0;
         err = lmdb_slice_take(&commit->txn, owed->first++, &rows);
@@ -222,8 +222,8 @@ static int settle(struct commit *commit, uint32_t slices, const struct store_pos
 
 static int row_place_order(const void *a, const void *b)
 {
-    const struct store_row *one = *(const struct store_row *const *)a;
-    const struct store_row *other = *(const struct store_row *const *)b;
+    const struct state_row *one = *(const struct state_row *const *)a;
+    const struct state_row *other = *(const struct state_row *const *)b;
     int order = store_key_compare(one->key, one->key_len, other->key, other->key_len);
 
     return order != 0 ? order : one > other ? 1 : -1;
@@ -253,7 +253,7 @@ static bool owes_all(struct commit *commit, const struct store_op *op)
 static int commit_apply(struct commit *commit, const struct store_op *op,
                         const struct store_position *before)
 {
-    const struct store_row **rows = NULL; /* those that are owed from now on */
+    const struct state_row **rows = NULL; /* those that are owed from now on */
     struct lmdb_owed *owed = &commit->owed;
     bool all = owes_all(commit, op);
     uint64_t table;
@@ -274,7 +274,7 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     table = owed->digest;
     err = err == 0 ? lmdb_rows_begin(&commit->txn) : err;
     for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
-        const struct store_row *row = &op->rows[i];
+        const struct state_row *row = &op->rows[i];
 
         if (rows != NULL && row->value_len > 0 && (all || owed_has(commit->lmdb, row))) {
             rows[count++] = row;
@@ -285,7 +285,7 @@ static int commit_apply(struct commit *commit, const struct store_op *op,
     /* Rows in slices are sorted by key, so that each slice changes few pages; rows of one key keep
      * their order. */
     if (count > 0) {
-        qsort(rows, count, sizeof(struct store_row *), row_place_order);
+        qsort(rows, count, sizeof(struct state_row *), row_place_order);
     }
     for (uint32_t i = 0; i < count && err == 0; i++) {
         buf_put_str16(&slice, rows[i]->key, rows[i]->key_len);
@@ -308,7 +308,7 @@ static int commit_install(struct commit *commit, const struct store_op *op, uint
                           uint64_t last)
 {
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     int err = store_rows_check(op->rows_stream, op->rows_stream_len, op->position.digest,
                                commit->txn.error);
 

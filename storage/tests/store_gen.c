@@ -17,7 +17,7 @@ struct gen_op {
     struct buf stream;
     void *local;
     struct store_entry *entries;
-    struct store_row *rows;
+    struct state_row *rows;
 };
 
 static struct gen_op *op_new(enum store_op_kind kind)
@@ -156,7 +156,7 @@ struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes)
     op->rows = calloc(changes + 1, sizeof *op->rows);
     ASSERT(op->rows != NULL);
     for (uint32_t n = 0; n < changes; n++) {
-        struct store_row *row = &op->rows[n];
+        struct state_row *row = &op->rows[n];
         char key[16];
 
         /* Often the same key again, so that one operation puts and deletes it several times. */
@@ -191,7 +191,7 @@ struct store_op *gen_puts(struct gen *gen, uint64_t index)
     ASSERT(op->rows != NULL);
     for (size_t n = 0; n < GEN_KEYS; n++) {
         size_t i = (from + n) % GEN_KEYS;
-        struct store_row *row = &op->rows[n];
+        struct state_row *row = &op->rows[n];
         char key[16];
 
         value_change(gen, i);
@@ -341,7 +341,7 @@ int gen_commit(struct store *store, struct store_op *op, struct store_error *ret
     return err;
 }
 
-static int dump_row(void *data, const struct store_row *row)
+static int dump_row(void *data, const struct state_row *row)
 {
     struct buf *out = data;
 

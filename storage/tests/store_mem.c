@@ -22,7 +22,7 @@
 #include "storage/store.h"
 
 struct mem_row {
-    struct store_row row; /* points into bytes */
+    struct state_row row; /* points into bytes */
     uint8_t bytes[];      /* key, value */
 };
 
@@ -168,14 +168,14 @@ static void commit_append(struct mem_commit *commit, const struct store_op *op)
 }
 
 /* The place of the first row whose key is not before this one. */
-static size_t row_place(const struct mem_state *state, const struct store_row *row)
+static size_t row_place(const struct mem_state *state, const struct state_row *row)
 {
     size_t low = 0;
     size_t high = state->row_count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        const struct store_row *other = &state->rows[middle]->row;
+        const struct state_row *other = &state->rows[middle]->row;
 
         if (store_key_compare(other->key, other->key_len, row->key, row->key_len) < 0) {
             low = middle + 1;
@@ -186,7 +186,7 @@ static size_t row_place(const struct mem_state *state, const struct store_row *r
     return low;
 }
 
-static struct mem_row *row_new(const struct store_row *from)
+static struct mem_row *row_new(const struct state_row *from)
 {
     struct mem_row *row = MUST_HAVE(malloc(sizeof *row + from->key_len + from->value_len));
 
@@ -196,7 +196,7 @@ static struct mem_row *row_new(const struct store_row *from)
     return row;
 }
 
-static void insert_row(struct mem_commit *commit, size_t place, const struct store_row *from)
+static void insert_row(struct mem_commit *commit, size_t place, const struct state_row *from)
 {
     struct mem_state *state = &commit->state;
     struct mem_row *row = row_new(from);
@@ -222,17 +222,17 @@ static void drop_row(struct mem_commit *commit, size_t place)
             (state->row_count - place) * sizeof(struct mem_row *));
 }
 
-static uint64_t digest_of(const struct store_row *row)
+static uint64_t digest_of(const struct state_row *row)
 {
     return hash_row(row->key, row->key_len, row->value, row->value_len);
 }
 
 /* Put or delete one row; *digest moves from the row before to what is there then. */
-static int change_row(struct mem_commit *commit, const struct store_row *row, uint64_t *digest)
+static int change_row(struct mem_commit *commit, const struct state_row *row, uint64_t *digest)
 {
     struct mem_state *state = &commit->state;
     size_t place = row_place(state, row);
-    const struct store_row *before = place < state->row_count ? &state->rows[place]->row : NULL;
+    const struct state_row *before = place < state->row_count ? &state->rows[place]->row : NULL;
 
     if (before != NULL &&
         store_key_compare(row->key, row->key_len, before->key, before->key_len) >= 0) {
@@ -262,7 +262,7 @@ static int commit_install(struct mem_commit *commit, const struct store_op *op)
 {
     struct mem_state *state = &commit->state;
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     int err =
         store_rows_check(op->rows_stream, op->rows_stream_len, op->position.digest, commit->error);
 
@@ -384,7 +384,7 @@ static int mem_snapshot_open(struct store *store, struct store_snapshot **ret_sn
     view = MUST_HAVE(calloc(1, sizeof *view));
     store_position_copy(&view->position, &mem->state.meta.position);
     for (size_t i = 0; i < mem->state.row_count; i++) {
-        const struct store_row *row = &mem->state.rows[i]->row;
+        const struct state_row *row = &mem->state.rows[i]->row;
 
         buf_put_str16(&view->rows, row->key, row->key_len);
         buf_put_str32(&view->rows, row->value, row->value_len);
@@ -401,7 +401,7 @@ static int mem_snapshot_read(struct store *store, struct store_snapshot *snapsho
 {
     struct mem_view *view = CONTAINER(snapshot, struct mem_view, snapshot);
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     size_t end = view->at;
 
     (void)mem_of(store);

@@ -29,7 +29,7 @@ static void assert_same(struct buf *a, struct buf *b)
     buf_free(b);
 }
 
-static int no_row(void *data, const struct store_row *row)
+static int no_row(void *data, const struct state_row *row)
 {
     (void)data;
     (void)row;

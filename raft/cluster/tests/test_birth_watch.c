@@ -73,7 +73,8 @@ static void test_nobody_stands_for_election_before_it_has_met_all(void **state)
     ring_run_ms(&ring, LONG_MS);
     assert_true(driver_leads(&ring_node(&ring, 1)->replica.driver));
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_true(state_birth(ring_node(&ring, id)->replica.state, &birth));
+        assert_non_null(state_birth(ring_node(&ring, id)->replica.state));
+        birth = *state_birth(ring_node(&ring, id)->replica.state);
         said = said_by(&ring, id);
         assert_true(uid_equal(&birth.uid, &said.uid));
         assert_true(first == 0 || birth.uid.low == first);

@@ -214,7 +214,6 @@ static void test_a_digest_that_nobody_has_ends_nobody(void **state)
     uint64_t leader = begin(&ring, 3);
     struct driver *driver = &replica_of(&ring, leader)->driver;
     struct buf bytes = BUF_INIT;
-    struct driver_command command;
     uint64_t index;
     uint64_t term;
 
@@ -223,8 +222,7 @@ static void test_a_digest_that_nobody_has_ends_nobody(void **state)
         &bytes, COMMAND_DIGEST,
         &(struct digest_command){.index = driver_applied(driver)->index, .digest = 4711});
     session_stamp_put(&bytes, &(struct session_stamp){7, UINT64_MAX, 1, 1});
-    command = (struct driver_command){bytes.data, bytes.len};
-    assert_int_equal(driver_submit(driver, &command, 1, &index, &term), 0);
+    assert_int_equal(driver_submit(driver, &bytes, 1, &index, &term), 0);
     buf_free(&bytes);
     ring_run_ms(&ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {

@@ -36,7 +36,7 @@ static struct wire_request query_of(uint64_t id, struct buf *payload)
 {
     query_get_encode(payload, "a", 1);
     return (struct wire_request){.id = id,
-                                 .kind = WIRE_REQUEST_QUERY,
+                                 .kind = CLUSTER_REQUEST_QUERY,
                                  .time_left_ms = LEFT_MS,
                                  .payload = payload->data,
                                  .payload_len = payload->len};
@@ -111,7 +111,7 @@ static void test_a_request_goes_on_and_its_answer_back(void **state)
     assert_int_equal(wire_request_decode(sent->payload.data, sent->payload.len, &passed), 0);
     assert_int_not_equal(passed.id, 77);
     assert_int_equal(passed.origin, roles.far);
-    assert_int_equal(passed.kind, WIRE_REQUEST_QUERY);
+    assert_int_equal(passed.kind, CLUSTER_REQUEST_QUERY);
     assert_int_equal(passed.time_left_ms, LEFT_MS);
     assert_memory_equal(passed.payload, payload.data, payload.len);
     fake_frame_free(sent);
@@ -299,7 +299,7 @@ static void test_a_yes_of_another_node_is_not_passed_on(void **state)
 
 static void test_requests_passed_on_up_to_the_limit(void **state)
 {
-    struct wire_request request = {.kind = WIRE_REQUEST_QUERY,
+    struct wire_request request = {.kind = CLUSTER_REQUEST_QUERY,
                                    .time_left_ms = LEFT_MS,
                                    .payload = NOOP_BYTES,
                                    .payload_len = 2};
@@ -330,7 +330,7 @@ static void test_requests_passed_on_up_to_the_limit(void **state)
 static void test_bytes_passed_on_up_to_the_limit(void **state)
 {
     uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
-    struct wire_request request = {.kind = WIRE_REQUEST_QUERY,
+    struct wire_request request = {.kind = CLUSTER_REQUEST_QUERY,
                                    .time_left_ms = 100,
                                    .payload = data,
                                    .payload_len = LIMIT_ENTRY_BYTES};

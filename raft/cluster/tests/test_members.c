@@ -320,7 +320,8 @@ static void test_nodes_that_ask_to_join(void **state)
     (void)ring_elect(&ring);
     ring_run_ms(&ring, 500);
     replica = &ring_node(&ring, 1)->replica;
-    assert_true(state_birth(replica->state, &birth));
+    assert_non_null(state_birth(replica->state));
+    birth = *state_birth(replica->state);
     (void)snprintf(address, sizeof address, "%s",
                    context_address(&replica->context, driver_member(&replica->driver, 3)));
     assert_int_equal(joins(&ring, STRANGER, "new:1", &other), MEMBER_PENDING);
@@ -443,7 +444,7 @@ static void test_a_grant_for_a_removed_node_is_refused(void **state)
 
 /* --- nodes that join --- */
 
-static int ignore_row(void *data, const struct store_row *row)
+static int ignore_row(void *data, const struct state_row *row)
 {
     (void)data;
     (void)row;

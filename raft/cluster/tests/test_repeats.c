@@ -165,7 +165,7 @@ static void test_a_mode_that_comes_again_does_not_undo_a_later_one(void **state)
 static void copy_newest(struct scene *scene, const struct asked *asked, struct buf *ret_frame)
 {
     struct wire_request wire = {.id = 4711,
-                                .kind = WIRE_REQUEST_COMMAND,
+                                .kind = CLUSTER_REQUEST_COMMAND,
                                 .time_left_ms = 5000,
                                 .payload = asked->base.payload.data,
                                 .payload_len = asked->base.payload.len};
@@ -247,7 +247,7 @@ static void test_a_refused_wish_for_a_member_does_not_come_true_later(void **sta
     struct asked again;
     struct member_answer answer;
     struct session_stamp stamp;
-    struct wire_request wire = {.id = 4711, .kind = WIRE_REQUEST_MEMBER, .time_left_ms = 5000};
+    struct wire_request wire = {.id = 4711, .kind = CLUSTER_REQUEST_MEMBER, .time_left_ms = 5000};
     struct buf frame = BUF_INIT;
 
     (void)state;

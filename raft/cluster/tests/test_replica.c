@@ -205,7 +205,8 @@ static void test_nodes_register_themselves(void **state)
 
     for (uint64_t on = 1; on <= 3; on++) {
         for (uint64_t id = 1; id <= 3; id++) {
-            assert_true(state_node(ring_node(&t->ring, on)->replica.state, id, &info));
+            assert_non_null(state_node(ring_node(&t->ring, on)->replica.state, id));
+            info = *state_node(ring_node(&t->ring, on)->replica.state, id);
             assert_int_equal(info.store_id, 1000 + id);
             assert_string_equal(info.http_address, ring_node(&t->ring, id)->http_address);
             assert_string_equal(info.version, "ring");
@@ -229,7 +230,8 @@ static void test_a_node_with_a_new_address_registers_again(void **state)
     snprintf(ring_node(&t->ring, t->follower)->http_address, 32, "elsewhere:80");
     ring_restart(&t->ring, t->follower);
     ring_run_ms(&t->ring, 500);
-    assert_true(state_node(ring_node(&t->ring, t->leader)->replica.state, t->follower, &info));
+    assert_non_null(state_node(ring_node(&t->ring, t->leader)->replica.state, t->follower));
+    info = *state_node(ring_node(&t->ring, t->leader)->replica.state, t->follower);
     assert_string_equal(info.http_address, "elsewhere:80");
 }
 
@@ -387,7 +389,7 @@ static void test_digests_are_compared(void **state)
  * were applied in between. */
 static void test_digests_are_compared_under_load(void **state)
 {
-    struct driver_command commands[250];
+    struct buf commands[250];
     RING ring = {.digest_ms = 1000};
     uint64_t leader;
     uint64_t follower;
@@ -403,7 +405,8 @@ static void test_digests_are_compared_under_load(void **state)
         ring_node(&ring, id)->disk_held = id != leader;
     }
     for (unsigned i = 0; i < 250; i++) {
-        commands[i] = (struct driver_command){NOOP_BYTES, sizeof NOOP_BYTES};
+        commands[i] =
+            (struct buf){.data = (uint8_t *)(uintptr_t)NOOP_BYTES, .len = sizeof NOOP_BYTES};
     }
     for (unsigned i = 0; i < 14; i++) {
         assert_int_equal(

@@ -119,7 +119,7 @@ static void test_not_leader_is_tried_again_after_a_pause(void **state)
 static void test_a_node_that_does_not_lead_says_so(void **state)
 {
     struct trio *t = *state;
-    struct wire_request request = {77,   0,          WIRE_REQUEST_COMMAND,
+    struct wire_request request = {77,   0,          CLUSTER_REQUEST_COMMAND,
                                    1000, NOOP_BYTES, sizeof NOOP_BYTES};
     struct buf frame = BUF_INIT;
     struct fake_frame *sent;
@@ -423,7 +423,7 @@ static void test_deadline_of_what_was_appended(void **state)
 static void test_deadline_of_what_another_node_sent(void **state)
 {
     struct trio *t = *state;
-    struct wire_request request = {.id = 77, .kind = WIRE_REQUEST_COMMAND, .time_left_ms = 50};
+    struct wire_request request = {.id = 77, .kind = CLUSTER_REQUEST_COMMAND, .time_left_ms = 50};
     struct buf command = BUF_INIT;
     size_t before;
     struct buf frame = BUF_INIT;
@@ -465,7 +465,7 @@ static void test_what_a_leader_alone_proposes(void **state)
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct wire_request request = {
-            .id = 77 + i, .kind = WIRE_REQUEST_COMMAND, .time_left_ms = 1000};
+            .id = 77 + i, .kind = CLUSTER_REQUEST_COMMAND, .time_left_ms = 1000};
         uint64_t last = driver_last_index(&replica_of(&t->ring, t->leader)->driver);
         struct buf command = BUF_INIT;
         struct buf frame = BUF_INIT;

@@ -50,7 +50,8 @@ static void test_pending_requests_up_to_the_limit(void **state)
 static void test_work_at_the_leader_up_to_the_limit(void **state)
 {
     struct trio *t = *state;
-    struct wire_request request = {0, 0, WIRE_REQUEST_QUERY, 1000, NOOP_BYTES, sizeof NOOP_BYTES};
+    struct wire_request request = {0,    0,          CLUSTER_REQUEST_QUERY,
+                                   1000, NOOP_BYTES, sizeof NOOP_BYTES};
     struct replica *replica;
     struct fake_frame *sent;
     struct wire_reply reply;
@@ -208,14 +209,13 @@ static void asked_acquire(struct asked *asked, const char *name)
 /* Into the log as it is, as leaders before this rule did. */
 static void append(struct ring *ring, uint64_t leader, struct asked *asked, uint64_t seq)
 {
-    struct driver_command command;
     uint64_t index;
     uint64_t term;
 
     session_stamp_put(&asked->base.payload, &(struct session_stamp){9, 1, seq, 1});
-    command = (struct driver_command){asked->base.payload.data, asked->base.payload.len};
-    assert_int_equal(
-        driver_submit(&ring_node(ring, leader)->replica.driver, &command, 1, &index, &term), 0);
+    assert_int_equal(driver_submit(&ring_node(ring, leader)->replica.driver, &asked->base.payload,
+                                   1, &index, &term),
+                     0);
     ring_run_ms(ring, 500);
     asked_free(asked);
 }

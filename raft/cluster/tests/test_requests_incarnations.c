@@ -113,7 +113,7 @@ static void test_commands_of_leaders_alone_are_refused(void **state)
     for (unsigned i = 0; i < 3; i++) {
         struct member_change change = {.kind = MEMBER_REMOVE, .node_id = t->leader};
         struct wire_request request = {
-            .id = 77, .kind = WIRE_REQUEST_COMMAND, .time_left_ms = 1000};
+            .id = 77, .kind = CLUSTER_REQUEST_COMMAND, .time_left_ms = 1000};
         struct buf command = BUF_INIT;
         struct buf frame = BUF_INIT;
 

@@ -228,14 +228,12 @@ static void test_a_leafd_that_is_too_old_stops_before_the_entry(void **state)
     {
         struct replica *leader = &ring_node(&ring, ring_elect(&ring))->replica;
         struct buf command = BUF_INIT;
-        struct driver_command entry;
         uint64_t index;
         uint64_t raised;
 
         cluster_command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = 3});
         session_stamp_put(&command, &(struct session_stamp){9, 1, 1, 1});
-        entry = (struct driver_command){command.data, command.len};
-        assert_int_equal(driver_submit(&leader->driver, &entry, 1, &index, &raised), 0);
+        assert_int_equal(driver_submit(&leader->driver, &command, 1, &index, &raised), 0);
         buf_free(&command);
         ring_run_ms(&ring, 500);
         assert_int_equal(state_level(leader->state), 3);
@@ -262,7 +260,6 @@ static void test_a_raise_above_what_a_node_ever_spoke_is_a_lie(void **state)
     RING ring = {.upgrade = {.automatic = false}};
     struct buf command = BUF_INIT;
     const struct log_entry *entry_there;
-    struct driver_command entry;
     struct ring_node *node;
     uint64_t follower;
     uint64_t index;
@@ -274,9 +271,8 @@ static void test_a_raise_above_what_a_node_ever_spoke_is_a_lie(void **state)
     node = ring_node(&ring, follower);
     cluster_command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = 2});
     session_stamp_put(&command, &(struct session_stamp){9, 1, 1, 1});
-    entry = (struct driver_command){command.data, command.len};
-    assert_int_equal(driver_submit(&ring_node(&ring, ring_elect(&ring))->replica.driver, &entry, 1,
-                                   &index, &term),
+    assert_int_equal(driver_submit(&ring_node(&ring, ring_elect(&ring))->replica.driver, &command,
+                                   1, &index, &term),
                      0);
     buf_free(&command);
     ring_run_ms(&ring, 2000);

@@ -59,7 +59,7 @@ static void fill_state(struct store *store, const struct boot *boot, unsigned co
                        const struct buf *conf)
 {
     struct store_op op = {.kind = STORE_APPLY, .row_count = count};
-    struct store_row *rows = calloc(count + 1, sizeof *rows);
+    struct state_row *rows = calloc(count + 1, sizeof *rows);
     struct buf *bytes = calloc(2 * (size_t)count + 1, sizeof *bytes);
     uint64_t digest = 0;
 
@@ -70,7 +70,7 @@ static void fill_state(struct store *store, const struct boot *boot, unsigned co
 
         put_row(i, key, value);
         rows[i] =
-            (struct store_row){key->data, (uint32_t)key->len, value->data, (uint32_t)value->len};
+            (struct state_row){key->data, (uint32_t)key->len, value->data, (uint32_t)value->len};
         digest += hash_row(key->data, key->len, value->data, value->len);
     }
     op.rows = rows;
@@ -105,11 +105,6 @@ static void fill_store(struct store *store, const struct boot *boot, unsigned ro
     buf_free(&conf);
 }
 
-static int load_row(void *data, const struct store_row *row)
-{
-    return state_load_row(data, row->key, row->key_len, row->value, row->value_len);
-}
-
 /* A new driver on what the store holds. */
 static void start(struct bench *bench)
 {
@@ -120,7 +115,8 @@ static void start(struct bench *bench)
 
     bench->state = state_new(bench->machine != NULL ? bench->machine : &fsm_machine);
     state_load_begin(bench->state);
-    ASSERT(bench->store->ops->load(bench->store, &loaded, load_row, bench->state, &error) == 0);
+    ASSERT(bench->store->ops->load(bench->store, &loaded, state_load_row, bench->state, &error) ==
+           0);
     ASSERT(state_load_end(bench->state, loaded.position.index) == 0);
     config.node_id = bench->id;
     config.address = addresses[bench->id];
@@ -294,14 +290,15 @@ void bench_ack(struct bench *bench, uint64_t from)
 
 int bench_submit(struct bench *bench, unsigned n)
 {
-    struct driver_command commands[LIMIT_ENTRIES_PER_FRAME];
+    struct buf commands[LIMIT_ENTRIES_PER_FRAME];
     uint64_t first;
     uint64_t term;
     uint64_t last = entry_log_last(&bench->driver.log);
     int rv;
 
     for (unsigned i = 0; i < n; i++) {
-        commands[i] = (struct driver_command){NOOP_BYTES, sizeof NOOP_BYTES};
+        commands[i] =
+            (struct buf){.data = (uint8_t *)(uintptr_t)NOOP_BYTES, .len = sizeof NOOP_BYTES};
     }
     rv = driver_submit(&bench->driver, commands, n, &first, &term);
     if (rv == 0) {

@@ -383,7 +383,7 @@ static void put_rows(struct liar *liar, struct buf *buf)
     struct store_snapshot *view;
     struct buf rows = BUF_INIT;
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     uint64_t digest = 0;
     bool end = false;
 
@@ -475,7 +475,8 @@ void lie_snapshot(struct liar *liar)
 
 void lie_request(struct liar *liar)
 {
-    static const uint8_t kinds[] = {WIRE_REQUEST_COMMAND, WIRE_REQUEST_QUERY, WIRE_REQUEST_MEMBER};
+    static const uint8_t kinds[] = {CLUSTER_REQUEST_COMMAND, CLUSTER_REQUEST_QUERY,
+                                    CLUSTER_REQUEST_MEMBER};
     uint8_t kind = kinds[liar_below(liar->source, 3)];
     struct member_ask asked = {.kind = (uint8_t)(1 + liar_below(liar->source, 3)),
                                .node_id = 1 + liar_below(liar->source, 4)};
@@ -485,9 +486,9 @@ void lie_request(struct liar *liar)
     struct buf buf = BUF_INIT;
 
     memcpy(asked.address, "ring:4", asked.kind == MEMBER_ASK_ADD ? sizeof "ring:4" : 0);
-    if (kind == WIRE_REQUEST_COMMAND) {
+    if (kind == CLUSTER_REQUEST_COMMAND) {
         put_command(liar, &payload);
-    } else if (kind == WIRE_REQUEST_MEMBER) {
+    } else if (kind == CLUSTER_REQUEST_MEMBER) {
         member_ask_encode(&asked, &payload);
         put_stamp(liar, &payload);
     } else {

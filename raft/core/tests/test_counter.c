@@ -105,17 +105,15 @@ static void crash_or_start(struct world *world, unsigned i)
 static void send(struct world *world, uint64_t client, uint64_t seq)
 {
     const struct session_stamp stamp = {client, 1, seq, seq};
-    struct driver_command command;
     uint64_t index;
     uint64_t term;
     BUF_LOCAL(bytes);
 
     toy_command_put(&bytes, add_of(client, seq));
     session_stamp_put(&bytes, &stamp);
-    command = (struct driver_command){bytes.data, bytes.len};
     for (unsigned i = 0; i < SERVERS; i++) {
         if (world->is_up[i] && driver_leads(&world->benches[i].driver)) {
-            int err = driver_submit(&world->benches[i].driver, &command, 1, &index, &term);
+            int err = driver_submit(&world->benches[i].driver, &bytes, 1, &index, &term);
 
             assert_true(err == 0 || err == ERR_NOT_LEADER || err == ERR_OVERLOADED);
         }

@@ -271,7 +271,7 @@ static void test_uncommitted_entries_up_to_the_limit(void **state)
 
 static int submit_bytes(struct bench *bench, const uint8_t *data, size_t len)
 {
-    struct driver_command command = {data, len};
+    const struct buf command = {.data = (uint8_t *)(uintptr_t)data, .len = len};
     uint64_t index;
     uint64_t term;
 

@@ -45,7 +45,7 @@ static void change(struct picture *picture, size_t key, uint8_t value, struct ro
     picture->values[key] = value;
 }
 
-static int check_row(void *data, const struct store_row *row)
+static int check_row(void *data, const struct state_row *row)
 {
     struct picture *picture = data;
     const uint8_t *key = row->key;
@@ -68,14 +68,12 @@ static int commit(struct store *store, struct store_op *op)
 
 static void apply(struct store *store, const struct picture *picture, struct row_changes *changes)
 {
-    struct store_row *rows = rows_of(changes);
     struct store_op op = {.kind = STORE_APPLY,
                           .position = {.index = 1, .term = 1, .digest = picture->digest},
-                          .rows = rows,
+                          .rows = changes->items,
                           .row_count = (uint32_t)changes->count};
 
     assert_int_equal(commit(store, &op), 0);
-    free(rows);
 }
 
 static void expect(struct store *store, struct picture picture)
@@ -309,27 +307,16 @@ static void test_rows_that_are_held_are_not_lost(void **state)
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
 }
 
-static void test_driver_rows_of_no_changes(void **state)
-{
-    const struct row_changes none = {0};
-
-    (void)state;
-    assert_null(rows_of(&none));
-}
-
-/* A value without bytes has an address nevertheless: still a deletion. */
+/* A change to no value is a deletion. */
 static void test_driver_rows_of_an_emptied_value(void **state)
 {
     struct row_changes changes = {0};
-    struct store_row *rows;
 
     (void)state;
     row_changes_add(&changes, "x", 1, 0);
-    rows = rows_of(&changes);
-    assert_null(rows[0].value);
-    assert_int_equal(rows[0].value_len, 0);
-    assert_int_equal(rows[0].key_len, 1);
-    free(rows);
+    assert_null(changes.items[0].value);
+    assert_int_equal(changes.items[0].value_len, 0);
+    assert_int_equal(changes.items[0].key_len, 1);
     row_changes_release(&changes);
 }
 
@@ -338,7 +325,8 @@ static void test_driver_load_of_rows_that_contradict_each_other(void **state)
 {
     struct store *store = new_store();
     struct state *whole = state_new(&fsm_machine);
-    const struct store_row row = {"dtag", 4, "\x01\x01", 3}; /* version 1, node 1 */
+    const struct state_row row = {(const uint8_t *)"dtag", 4, "\x01\x01",
+                                  3}; /* version 1, node 1 */
     struct store_op op = {
         .kind = STORE_APPLY,
         .position = {.index = 1, .term = 1, .digest = hash_row("dtag", 4, "\x01\x01", 3)},
@@ -364,7 +352,6 @@ int main(void)
         cmocka_unit_test(test_rows_that_are_young_let_entries_go_without_them),
         cmocka_unit_test(test_rows_of_a_bulk_wait_for_the_nodes_turn),
         cmocka_unit_test(test_rows_that_are_held_are_not_lost),
-        cmocka_unit_test(test_driver_rows_of_no_changes),
         cmocka_unit_test(test_driver_rows_of_an_emptied_value),
         cmocka_unit_test(test_driver_load_of_rows_that_contradict_each_other),
     };

@@ -601,7 +601,6 @@ static void test_a_driver_that_was_quieted_only_frees(void **state)
 
 static int submit_digest(struct bench *bench, uint64_t index, uint64_t digest)
 {
-    struct driver_command command;
     struct buf bytes = BUF_INIT;
     uint64_t at;
     uint64_t term;
@@ -610,8 +609,7 @@ static int submit_digest(struct bench *bench, uint64_t index, uint64_t digest)
     cluster_command_put(&bytes, COMMAND_DIGEST,
                         &(struct digest_command){.index = index, .digest = digest});
     session_stamp_put(&bytes, &(struct session_stamp){1, 1, index, index});
-    command = (struct driver_command){bytes.data, bytes.len};
-    rv = driver_submit(&bench->driver, &command, 1, &at, &term);
+    rv = driver_submit(&bench->driver, &bytes, 1, &at, &term);
     buf_free(&bytes);
     return rv;
 }

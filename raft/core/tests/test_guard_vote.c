@@ -447,7 +447,7 @@ static void test_g11_core_standby_keeps_the_entry_that_was_lost(void **state)
     core_close(&core);
 }
 
-static int ignore_row(void *data, const struct store_row *row)
+static int ignore_row(void *data, const struct state_row *row)
 {
     (void)data;
     (void)row;

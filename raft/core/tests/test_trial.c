@@ -52,8 +52,8 @@ static void make_stream(struct stream *stream, unsigned count)
     }
     state->journal.changes = NULL;
     for (size_t i = 0; i < changes.count; i++) {
-        put_row(stream, changes.items[i].key.data, changes.items[i].key.len,
-                changes.items[i].value.data, changes.items[i].value.len);
+        put_row(stream, changes.items[i].key, changes.items[i].key_len, changes.items[i].value,
+                changes.items[i].value_len);
     }
     assert_true(stream->digest == state_digest(state));
     row_changes_release(&changes);

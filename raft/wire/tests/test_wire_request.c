@@ -221,8 +221,8 @@ static void test_chunk_ack(void **state)
 
 static void test_request(void **state)
 {
-    const struct wire_request request = {9, 0x0304, WIRE_REQUEST_QUERY, 1000, (const uint8_t *)"hi",
-                                         2};
+    const struct wire_request request = {
+        9, 0x0304, CLUSTER_REQUEST_QUERY, 1000, (const uint8_t *)"hi", 2};
     struct wire_request got;
     struct buf buf = BUF_INIT;
 
@@ -232,7 +232,7 @@ static void test_request(void **state)
     assert_int_equal(wire_request_decode(buf.data, buf.len, &got), 0);
     assert_int_equal(got.id, 9);
     assert_int_equal(got.origin, 0x0304);
-    assert_int_equal(got.kind, WIRE_REQUEST_QUERY);
+    assert_int_equal(got.kind, CLUSTER_REQUEST_QUERY);
     assert_int_equal(got.time_left_ms, 1000);
     assert_int_equal(got.payload_len, 2);
     assert_memory_equal(got.payload, "hi", 2);
@@ -250,7 +250,7 @@ static void test_request(void **state)
 static void test_payload_limits(void **state)
 {
     uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
-    const struct wire_request request = {1, 0, WIRE_REQUEST_COMMAND, 0, data, LIMIT_ENTRY_BYTES};
+    const struct wire_request request = {1, 0, CLUSTER_REQUEST_COMMAND, 0, data, LIMIT_ENTRY_BYTES};
     struct wire_reply reply = {.id = 1, .payload = data, .payload_len = LIMIT_ENTRY_BYTES};
     struct buf buf = BUF_INIT;
 

@@ -237,7 +237,7 @@ void fsm_keys_expire(struct fsm *fsm, unsigned max)
 
 /* --- loading --- */
 
-int fsm_keys_load(struct fsm *fsm, const struct row_loaded *loaded)
+int fsm_keys_load(struct fsm *fsm, const struct state_row *loaded)
 {
     uint8_t version = loaded->value_len > 0 ? *(const uint8_t *)loaded->value : 0;
     size_t name_len = loaded->key_len > 1 ? loaded->key[1] : 0;

@@ -254,7 +254,7 @@ void fsm_usage(const struct fsm *fsm, struct fsm_usage *ret_usage)
 
 /* --- loading --- */
 
-static int fsm_load_row(struct machine *machine, const struct row_loaded *row)
+static int fsm_load_row(struct machine *machine, const struct state_row *row)
 {
     struct fsm *fsm = fsm_from(machine);
 

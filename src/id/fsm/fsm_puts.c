@@ -202,7 +202,7 @@ void fsm_recalls_confirm(struct fsm *fsm, uint64_t node_id, struct command_list 
 /* --- loading --- */
 
 /* The nodes of a recall's value: at least one, rising. */
-static int recall_nodes_read(const struct row_loaded *row, struct node_set *nodes)
+static int recall_nodes_read(const struct state_row *row, struct node_set *nodes)
 {
     struct reader reader;
     uint16_t last = 0;
@@ -226,7 +226,7 @@ static int recall_nodes_read(const struct row_loaded *row, struct node_set *node
     return reader_done(&reader) ? 0 : ERR_CORRUPT;
 }
 
-int fsm_recalls_load(struct fsm *fsm, const struct row_loaded *loaded)
+int fsm_recalls_load(struct fsm *fsm, const struct state_row *loaded)
 {
     const char *name = (const char *)loaded->key + 1;
     size_t len = loaded->key_len - 1;

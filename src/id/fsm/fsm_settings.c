@@ -111,7 +111,7 @@ void fsm_settings_raise(struct fsm *fsm, uint64_t epoch, uint64_t until_ms)
     }
 }
 
-int fsm_settings_load(struct fsm *fsm, const struct row_loaded *row)
+int fsm_settings_load(struct fsm *fsm, const struct state_row *row)
 {
     struct snowflake_layout layout = {0};
     struct worker_rules rules = {0};
@@ -215,7 +215,7 @@ int fsm_layouts_delete(struct fsm *fsm, const struct delete_command *deletion)
     return 0;
 }
 
-int fsm_layouts_load(struct fsm *fsm, const struct row_loaded *loaded)
+int fsm_layouts_load(struct fsm *fsm, const struct state_row *loaded)
 {
     struct layout_row row = {0};
     int err;

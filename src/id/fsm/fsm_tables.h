@@ -191,7 +191,7 @@ void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struc
 /* --- loading --- */
 
 /* A row as state_load_row() gets it. */
-int fsm_tags_load(struct fsm *fsm, const struct row_loaded *loaded) MUST_CHECK;
+int fsm_tags_load(struct fsm *fsm, const struct state_row *loaded) MUST_CHECK;
 /* The tag that another table's row names. If the tag's own row is not loaded yet, a hollow one is
  * made, and fsm_tags_load() must fill it before the load ends. NULL: full. */
 struct fsm_row *fsm_tags_expect(struct fsm *fsm, const char *name, size_t len);
@@ -243,7 +243,7 @@ struct fsm_recall *fsm_recalls_find(const struct fsm *fsm, struct fsm_row *row);
 void fsm_recalls_confirm(struct fsm *fsm, uint64_t node_id, struct command_list *list);
 
 /* Rows of the tables HOLDERS and RECALLS. */
-int fsm_recalls_load(struct fsm *fsm, const struct row_loaded *row) MUST_CHECK;
+int fsm_recalls_load(struct fsm *fsm, const struct state_row *row) MUST_CHECK;
 /* All rows are loaded: ERR_CORRUPT if they contradict each other. */
 int fsm_recalls_check(const struct fsm *fsm) MUST_CHECK;
 
@@ -320,7 +320,7 @@ void fsm_keys_clear(struct fsm *fsm);
 void fsm_keys_expire(struct fsm *fsm, unsigned max);
 
 /* A row as state_load_row() gets it. */
-int fsm_keys_load(struct fsm *fsm, const struct row_loaded *loaded) MUST_CHECK;
+int fsm_keys_load(struct fsm *fsm, const struct state_row *loaded) MUST_CHECK;
 /* All rows are loaded, as of the entry at index and the log's time: sort the keys by age.
  * ERR_CORRUPT if they have no such order. */
 int fsm_keys_order(struct fsm *fsm, uint64_t index, uint64_t log_ms) MUST_CHECK;
@@ -407,7 +407,7 @@ void fsm_workers_apply(struct fsm *fsm, const struct command *command, struct bu
 void fsm_workers_list(const struct fsm *fsm, const struct query *query, struct buf *result);
 
 /* A row as state_load_row() gets it. */
-int fsm_workers_load(struct fsm *fsm, const struct row_loaded *loaded) MUST_CHECK;
+int fsm_workers_load(struct fsm *fsm, const struct state_row *loaded) MUST_CHECK;
 
 /*
  * --- fsm_settings: the snowflake layout that the log fixes, and the log's time for the ids' half.
@@ -435,7 +435,7 @@ int fsm_settings_pools(struct fsm *fsm, const struct worker_pools_put *put) MUST
 void fsm_settings_raise(struct fsm *fsm, uint64_t epoch, uint64_t until_ms);
 
 /* A row as state_load_row() gets it. */
-int fsm_settings_load(struct fsm *fsm, const struct row_loaded *row) MUST_CHECK;
+int fsm_settings_load(struct fsm *fsm, const struct state_row *row) MUST_CHECK;
 
 /*
  * --- fsm_layouts: the table of named layouts of snowflake ids.
@@ -458,7 +458,7 @@ int fsm_layouts_put(struct fsm *fsm, const struct layout_row *row) MUST_CHECK;
 int fsm_layouts_delete(struct fsm *fsm, const struct delete_command *deletion) MUST_CHECK;
 
 /* A row as state_load_row() gets it. */
-int fsm_layouts_load(struct fsm *fsm, const struct row_loaded *row) MUST_CHECK;
+int fsm_layouts_load(struct fsm *fsm, const struct state_row *row) MUST_CHECK;
 
 /* --- all of them --- */
 

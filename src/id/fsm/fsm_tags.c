@@ -556,7 +556,7 @@ struct fsm_row *fsm_tags_expect(struct fsm *fsm, const char *name, size_t len)
     return row;
 }
 
-int fsm_tags_load(struct fsm *fsm, const struct row_loaded *loaded)
+int fsm_tags_load(struct fsm *fsm, const struct state_row *loaded)
 {
     struct fsm_tags *tags = &fsm->tags;
     const char *name = (const char *)loaded->key + 1;

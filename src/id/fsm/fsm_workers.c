@@ -789,7 +789,7 @@ void fsm_worker_counts(const struct fsm *fsm, uint64_t *ret_held, uint64_t *ret_
     free(seen);
 }
 
-int fsm_workers_load(struct fsm *fsm, const struct row_loaded *loaded)
+int fsm_workers_load(struct fsm *fsm, const struct state_row *loaded)
 {
     struct worker_row row = {0};
     int err;

@@ -18,6 +18,7 @@
 #include "src/base/buf.h"
 #include "src/base/prng.h"
 #include "src/id/fsm/fsm.h"
+#include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_random.h"
 #include "src/id/tests/id_stamp.h"
 
@@ -27,27 +28,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 /* The rows as storage has them. */
 struct rows {
-    struct row_change items[ROWS_MAX];
+    struct kept_row items[ROWS_MAX];
     size_t count;
 };
 
-static void keep(struct rows *rows, const struct row_change *change)
+static void keep(struct rows *rows, const struct state_row *change)
 {
-    struct row_change *row = rows->items;
-    struct row_change *end = row + rows->count;
+    struct kept_row *row = rows->items;
+    struct kept_row *end = row + rows->count;
 
-    while (row < end && (row->key.len != change->key.len ||
-                         memcmp(row->key.data, change->key.data, change->key.len) != 0)) {
+    while (row < end && (row->key.len != change->key_len ||
+                         memcmp(row->key.data, change->key, change->key_len) != 0)) {
         row++;
     }
     if (row == end) {
-        ASSERT(change->value.len > 0 && rows->count < ROWS_MAX);
-        *row = (struct row_change){BUF_INIT, BUF_INIT};
-        buf_put(&row->key, change->key.data, change->key.len);
+        ASSERT(change->value_len > 0 && rows->count < ROWS_MAX);
+        *row = (struct kept_row){BUF_INIT, BUF_INIT};
+        buf_put(&row->key, change->key, change->key_len);
         rows->count++;
     }
     row->value.len = 0;
-    buf_put(&row->value, change->value.data, change->value.len);
+    buf_put(&row->value, change->value, change->value_len);
     if (row->value.len == 0) { /* deleted: the last one takes its place */
         buf_free(&row->key);
         buf_free(&row->value);
@@ -63,9 +64,9 @@ static void free_rows(struct rows *rows)
     }
 }
 
-static void expect_equal(const struct buf *a, const struct buf *b)
+static void expect_equal(const void *a, size_t a_len, const void *b, size_t b_len)
 {
-    ASSERT(a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len) == 0));
+    ASSERT(a_len == b_len && (a_len == 0 || memcmp(a, b, a_len) == 0));
 }
 
 /* Apply to both; the rows that changed are kept. False if there is no room for more rows, or if the
@@ -86,13 +87,16 @@ static bool apply(struct fsm *a, struct fsm *b, uint64_t index, const uint8_t *c
     ASSERT(changes[0].count == changes[1].count);
     if (rv == other) {
         ASSERT(state_digest(fsm_state(a)) == state_digest(fsm_state(b)));
-        expect_equal(&results[0], &results[1]);
+        expect_equal(results[0].data, results[0].len, results[1].data, results[1].len);
     }
     room = room && rv != ERR_DIVERGED;
     for (size_t i = 0; i < changes[0].count && room; i++) {
-        expect_equal(&changes[0].items[i].key, &changes[1].items[i].key);
-        expect_equal(&changes[0].items[i].value, &changes[1].items[i].value);
-        keep(rows, &changes[0].items[i]);
+        const struct state_row *row = &changes[0].items[i];
+        const struct state_row *same = &changes[1].items[i];
+
+        expect_equal(row->key, row->key_len, same->key, same->key_len);
+        expect_equal(row->value, row->value_len, same->value, same->value_len);
+        keep(rows, row);
     }
     for (unsigned i = 0; i < 2; i++) {
         buf_free(&results[i]);
@@ -105,8 +109,11 @@ static void reload(struct fsm *fsm, const struct rows *rows, uint64_t index)
 {
     state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < rows->count; i++) {
-        ASSERT(state_load_row(fsm_state(fsm), rows->items[i].key.data, rows->items[i].key.len,
-                              rows->items[i].value.data, rows->items[i].value.len) == 0);
+        const struct kept_row *kept = &rows->items[i];
+        const struct state_row row = {kept->key.data, (uint32_t)kept->key.len, kept->value.data,
+                                      (uint32_t)kept->value.len};
+
+        ASSERT(state_load_row(fsm_state(fsm), &row) == 0);
     }
     ASSERT(state_load_end(fsm_state(fsm), index) == 0);
 }
@@ -130,7 +137,7 @@ static void load_damaged(const struct rows *rows, struct reader *reader)
 
     state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < rows->count && rv == 0; i++) {
-        const struct row_change *row = &rows->items[i];
+        const struct kept_row *row = &rows->items[i];
         struct buf copy = BUF_INIT;
 
         buf_put(&copy, row->key.data, row->key.len);
@@ -138,8 +145,9 @@ static void load_damaged(const struct rows *rows, struct reader *reader)
         if (i == at % rows->count) {
             copy.data[at / rows->count % copy.len] ^= change;
         }
-        rv = state_load_row(fsm_state(fsm), copy.data, row->key.len, copy.data + row->key.len,
-                            row->value.len);
+        rv = state_load_row(fsm_state(fsm), &(struct state_row){copy.data, (uint32_t)row->key.len,
+                                                                copy.data + row->key.len,
+                                                                (uint32_t)row->value.len});
         buf_free(&copy);
     }
     rv = rv == 0 ? state_load_end(fsm_state(fsm), 1) : rv;

@@ -13,22 +13,28 @@
 static int apply_status(struct id_apply *apply, struct buf *command);
 static struct worker_result apply_worker(struct id_apply *apply, struct buf *command);
 
-static void keep_row(struct id_apply *apply, const struct row_change *change)
+struct state_row kept_row(const struct kept_row *kept)
 {
-    struct row_change *row = apply->rows;
+    return (struct state_row){kept->key.data, (uint32_t)kept->key.len, kept->value.data,
+                              (uint32_t)kept->value.len};
+}
+
+static void keep_row(struct id_apply *apply, const struct state_row *change)
+{
+    struct kept_row *row = apply->rows;
 
     while (row < apply->rows + apply->row_count &&
-           (row->key.len != change->key.len ||
-            memcmp(row->key.data, change->key.data, row->key.len) != 0)) {
+           (row->key.len != change->key_len ||
+            memcmp(row->key.data, change->key, row->key.len) != 0)) {
         row++;
     }
-    if (change->value.len == 0) { /* deleted, so it must be there */
+    if (change->value_len == 0) { /* deleted, so it must be there */
         ASSERT(row < apply->rows + apply->row_count);
         buf_free(&row->key);
         buf_free(&row->value);
         apply->row_count--;
         memmove(row, row + 1, (size_t)(apply->rows + apply->row_count - row) * sizeof *row);
-        apply->rows[apply->row_count] = (struct row_change){BUF_INIT, BUF_INIT};
+        apply->rows[apply->row_count] = (struct kept_row){BUF_INIT, BUF_INIT};
         return;
     }
     if (row == apply->rows + apply->row_count) {
@@ -36,8 +42,8 @@ static void keep_row(struct id_apply *apply, const struct row_change *change)
         apply->row_count++;
     }
     row->key.len = row->value.len = 0;
-    buf_put(&row->key, change->key.data, change->key.len);
-    buf_put(&row->value, change->value.data, change->value.len);
+    buf_put(&row->key, change->key, change->key_len);
+    buf_put(&row->value, change->value, change->value_len);
 }
 
 void id_apply_init(struct id_apply *apply)
@@ -104,9 +110,9 @@ int id_apply_drop(void **state)
 }
 
 /* Of a command, so that it can be given again. */
-static bool is_answer(const struct row_change *row)
+static bool is_answer(const uint8_t *key)
 {
-    return row->key.data[0] == 'a';
+    return key[0] == 'a';
 }
 
 /* The stamp that the test has set for this command, or the next of the node. */
@@ -157,7 +163,7 @@ int id_apply_bytes(struct id_apply *apply, struct buf *command)
                       command->len, &apply->result, &changes);
     apply->changed = 0;
     for (size_t i = 0; i < changes.count; i++) {
-        apply->changed += !is_answer(&changes.items[i]);
+        apply->changed += !is_answer(changes.items[i].key);
     }
     id_apply_keep(apply, &changes);
     return err;
@@ -555,10 +561,10 @@ const struct tag_row *id_apply_row(struct id_apply *apply, const char *name)
     return row;
 }
 
-const struct row_change *id_apply_kept(const struct id_apply *apply, size_t at)
+const struct kept_row *id_apply_kept(const struct id_apply *apply, size_t at)
 {
     for (size_t i = 0; i < apply->row_count; i++) {
-        if (!is_answer(&apply->rows[i]) && at-- == 0) {
+        if (!is_answer(apply->rows[i].key.data) && at-- == 0) {
             return &apply->rows[i];
         }
     }
@@ -571,11 +577,10 @@ static void load(const struct id_apply *apply, bool answers, struct fsm *fsm)
 
     state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < apply->row_count; i++) {
-        const struct row_change *row = &apply->rows[i];
+        const struct state_row row = kept_row(&apply->rows[i]);
 
-        if (answers || !is_answer(row)) {
-            err = state_load_row(fsm_state(fsm), row->key.data, row->key.len, row->value.data,
-                                 row->value.len);
+        if (answers || !is_answer(row.key)) {
+            err = state_load_row(fsm_state(fsm), &row);
             ASSERT(err == 0);
         }
     }
@@ -627,14 +632,15 @@ static struct worker_result apply_worker(struct id_apply *apply, struct buf *com
 
 int id_load_hex(struct fsm *fsm, const char *key_hex, const char *value_hex)
 {
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
+    struct kept_row kept = {BUF_INIT, BUF_INIT};
+    struct state_row row;
     int err;
 
-    hex_put(&key, key_hex);
-    hex_put(&value, value_hex);
-    err = state_load_row(fsm_state(fsm), key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
+    hex_put(&kept.key, key_hex);
+    hex_put(&kept.value, value_hex);
+    row = kept_row(&kept);
+    err = state_load_row(fsm_state(fsm), &row);
+    buf_free(&kept.key);
+    buf_free(&kept.value);
     return err;
 }

@@ -13,19 +13,28 @@
 
 #define ID_APPLY_ROWS 2048
 
+/* A row as storage has it; owned. */
+struct kept_row {
+    struct buf key;
+    struct buf value;
+};
+
+/* It as a row to load; borrowed. */
+struct state_row kept_row(const struct kept_row *kept);
+
 struct id_apply {
     struct fsm *fsm;
-    uint64_t index;                        /* of the last entry */
-    uint64_t term;                         /* of the next one; 1 */
-    uint64_t wall_ms;                      /* stamped into commands */
-    struct id_stamps stamps;               /* of the commands so far */
-    uint64_t node_id;                      /* whose a command is that nobody stamped; 1 */
-    struct session_stamp next;             /* of the next command; node 0: as id_stamp() says */
-    struct buf last;                       /* the last command, with its stamp */
-    uint32_t key_limit;                    /* of the batches of id_apply_take() */
-    struct buf result;                     /* of the last command */
-    size_t changed;                        /* rows listed by the last command, but its answer */
-    struct row_change rows[ID_APPLY_ROWS]; /* the latest value of each key */
+    uint64_t index;                      /* of the last entry */
+    uint64_t term;                       /* of the next one; 1 */
+    uint64_t wall_ms;                    /* stamped into commands */
+    struct id_stamps stamps;             /* of the commands so far */
+    uint64_t node_id;                    /* whose a command is that nobody stamped; 1 */
+    struct session_stamp next;           /* of the next command; node 0: as id_stamp() says */
+    struct buf last;                     /* the last command, with its stamp */
+    uint32_t key_limit;                  /* of the batches of id_apply_take() */
+    struct buf result;                   /* of the last command */
+    size_t changed;                      /* rows listed by the last command, but its answer */
+    struct kept_row rows[ID_APPLY_ROWS]; /* the latest value of each key */
     size_t row_count;
 };
 
@@ -130,7 +139,7 @@ const struct tag_row *id_apply_row(struct id_apply *apply, const char *name);
 
 /* Kept row number at of those that are no answers, in the order of their first keeping; NULL: there
  * are fewer. */
-const struct row_change *id_apply_kept(const struct id_apply *apply, size_t at);
+const struct kept_row *id_apply_kept(const struct id_apply *apply, size_t at);
 
 /* The digest of all kept rows but the answers, each of which holds a number of its own. */
 uint64_t id_apply_digest(const struct id_apply *apply);

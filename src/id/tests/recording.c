@@ -62,30 +62,26 @@ static void apply_entry(struct side *side, struct buf *command, struct recording
     id_apply_keep(apply, &changes);
 }
 
-/* "1v,2s" or "-"; how many. */
-static size_t members_read(const char *text, struct member members[LIMIT_NODES])
+/* "1v,2s" or "-" */
+static struct configuration members_read(const char *text)
 {
-    size_t count = 0;
+    struct configuration members = {0};
 
-    while (*text >= '1' && *text <= '9' && count < LIMIT_NODES) {
-        members[count] =
-            (struct member){.node_id = (uint64_t)(*text - '0'), .voter = text[1] == 'v'};
-        count++;
+    while (*text >= '1' && *text <= '9' && members.count < LIMIT_NODES) {
+        configuration_add(&members, (uint64_t)(*text - '0'), "",
+                          text[1] == 'v' ? ROLE_VOTER : ROLE_STANDBY);
         text += text[2] == ',' ? 3 : 2;
     }
-    return count;
+    return members;
 }
 
 static void apply_conf(struct side *side, const char *before, const char *after)
 {
-    struct member old[LIMIT_NODES];
-    struct member new[LIMIT_NODES];
-    size_t old_count = members_read(before, old);
-    size_t new_count = members_read(after, new);
+    const struct configuration old = members_read(before);
+    const struct configuration new = members_read(after);
     struct row_changes changes = {0};
 
-    state_configured(fsm_state(side->apply.fsm), ++side->apply.index, old, old_count, new,
-                     new_count, &changes);
+    state_configured(fsm_state(side->apply.fsm), ++side->apply.index, &old, &new, &changes);
     id_apply_keep(&side->apply, &changes);
 }
 
@@ -141,7 +137,7 @@ static bool take_sum(const struct replay *replay, uint64_t digest, uint64_t resu
 
 static bool take_row(struct replay *replay, const char *key, const char *value)
 {
-    struct row_change *row = &replay->late.apply.rows[replay->late.apply.row_count++];
+    struct kept_row *row = &replay->late.apply.rows[replay->late.apply.row_count++];
 
     if (id_load_hex(replay->late.apply.fsm, key, value) != 0) {
         return differs(replay, "a row does not load");

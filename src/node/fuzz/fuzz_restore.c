@@ -226,12 +226,12 @@ static void check_renewed(const struct saved *saved, const struct renewed *renew
 {
     struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
 
     state_load_begin(fsm_state(fsm));
     reader_init(&reader, renewed->rows.data, renewed->rows.len);
     while (store_rows_next(&reader, &row)) {
-        ASSERT(state_load_row(fsm_state(fsm), row.key, row.key_len, row.value, row.value_len) == 0);
+        ASSERT(state_load_row(fsm_state(fsm), &row) == 0);
     }
     ASSERT(reader_done(&reader) && state_load_end(fsm_state(fsm), saved->index) == 0);
     ASSERT(state_digest(fsm_state(fsm)) == renewed->digest);

@@ -480,7 +480,8 @@ static int load_rows(const struct saved *rows, uint64_t index, const char *contr
     state_load_begin(state);
     for (size_t i = 0; i < rows->count; i++) {
         const struct saved_row *row = &rows->rows[i];
-        int err = state_load_row(state, row->key, row->key_len, saved_value(row), row->value_len);
+        int err = state_load_row(
+            state, &(struct state_row){row->key, row->key_len, saved_value(row), row->value_len});
 
         if (err != 0) {
             return fail_row(ret_error, row, err);

@@ -223,14 +223,14 @@ struct loading {
     struct state *state;
 };
 
-static int add_row(void *data, const struct store_row *row)
+static int add_row(void *data, const struct state_row *row)
 {
     struct loading *loading = data;
 
     if (loading->with_rows) {
         saved_add(loading->saved, row->key, row->key_len, row->value, row->value_len);
     }
-    return prepare_load_row(loading->state, row);
+    return state_load_row(loading->state, row);
 }
 
 /* The rows of the log's entries, and the node's own address in its state. */
@@ -260,10 +260,9 @@ static int take_entries(struct loading *loading, const struct store_loaded *load
                                   index);
         }
         for (size_t k = 0; k < changes.count; k++) {
-            const struct row_change *change = &changes.items[k];
+            const struct state_row *row = &changes.items[k];
 
-            saved_add(saved, change->key.data, change->key.len, change->value.data,
-                      change->value.len);
+            saved_add(saved, row->key, row->key_len, row->value, row->value_len);
         }
         row_changes_release(&changes);
     }
@@ -284,7 +283,7 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     size_t count = loaded->entry_count;
     const void *conf = loaded->position.conf;
     size_t conf_len = loaded->position.conf_len;
-    struct birth birth;
+    const struct birth *birth;
     int err = state_load_end(loading->state, loaded->position.index);
 
     if (err != 0) {
@@ -315,8 +314,9 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
         saved->members.count = 0;
     }
     err = loading->with_rows ? take_entries(loading, loaded, ret_error) : 0;
-    if (state_birth(loading->state, &birth)) { /* perhaps in the log alone */
-        saved->uid = birth.uid;
+    birth = state_birth(loading->state);
+    if (birth != NULL) { /* perhaps in the log alone */
+        saved->uid = birth->uid;
     }
     return err;
 }

@@ -672,7 +672,7 @@ static void receive_batch(struct ring *ring, uint64_t leader, uint64_t from, uin
                           const struct buf *payload)
 {
     const struct wire_request request = {.id = id,
-                                         .kind = WIRE_REQUEST_LEADER,
+                                         .kind = CLUSTER_REQUEST_LEADER,
                                          .time_left_ms = 100,
                                          .payload = payload->data,
                                          .payload_len = payload->len};

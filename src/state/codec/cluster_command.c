@@ -93,6 +93,48 @@ static bool birth_at_is_sound(const void *data)
     return birth_is_sound(data) && ((const struct birth *)data)->level >= BIRTH_LEVEL_MIN;
 }
 
+/* --- the members of a cluster --- */
+
+void configuration_add(struct configuration *configuration, uint64_t id, const char *address,
+                       enum conf_role role)
+{
+    struct conf_member *member = &configuration->members[configuration->count];
+    size_t len = strlen(address);
+
+    ASSERT(configuration->count < LIMIT_NODES && len <= LIMIT_ADDRESS_BYTES);
+    member->id = id;
+    member->role = role;
+    memcpy(member->address, address, len + 1);
+    configuration->count++;
+}
+
+const struct conf_member *configuration_find(const struct configuration *configuration, uint64_t id)
+{
+    MEMBER_FOREACH (member, configuration) {
+        if (member->id == id) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+enum conf_role configuration_role(const struct configuration *configuration, uint64_t id)
+{
+    const struct conf_member *member = configuration_find(configuration, id);
+
+    return member != NULL ? member->role : ROLE_GONE;
+}
+
+unsigned configuration_voters(const struct configuration *configuration)
+{
+    unsigned voters = 0;
+
+    MEMBER_FOREACH (member, configuration) {
+        voters += member->role == ROLE_VOTER;
+    }
+    return voters;
+}
+
 /* --- member: the row of the change, requests, answers --- */
 
 static const struct field MEMBER_CHANGE_FIELDS[] = {

@@ -169,23 +169,44 @@ struct client_cuts {
 /* The format of its row; the key holds the name. */
 extern const struct row_format client_cut_format;
 
-/* Of a configuration. */
-struct member {
-    uint64_t node_id;
-    bool voter;
+/* --- the members of a cluster --- */
+
+enum conf_role {
+    ROLE_GONE = -1, /* no member (any more); never in a configuration */
+    ROLE_STANDBY = 0,
+    ROLE_VOTER = 1,
+    ROLE_SPARE = 2
 };
 
-/* NULL: not a member. */
-static inline const struct member *member_find(const struct member *members, size_t count,
-                                               uint64_t node_id)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (members[i].node_id == node_id) {
-            return &members[i];
-        }
-    }
-    return NULL;
-}
+struct conf_member {
+    uint64_t id; /* 1..LIMIT_NODE_ID */
+    enum conf_role role;
+    char address[LIMIT_ADDRESS_BYTES + 1];
+};
+
+/* Ids and addresses once each. */
+struct configuration {
+    unsigned count;
+    struct conf_member members[LIMIT_NODES];
+};
+
+/* Each member, in their order. conf is evaluated anew for each. */
+#define MEMBER_FOREACH(member, conf)                                                               \
+    for (__typeof__(&(conf)->members[0]) member = (conf)->members;                                 \
+         member < (conf)->members + (conf)->count; member++)
+
+/* A member at the end. The count must be below LIMIT_NODES. */
+void configuration_add(struct configuration *configuration, uint64_t id, const char *address,
+                       enum conf_role role);
+
+/* NULL if it is no member. */
+const struct conf_member *configuration_find(const struct configuration *configuration,
+                                             uint64_t id);
+
+/* ROLE_GONE if it is no member. */
+enum conf_role configuration_role(const struct configuration *configuration, uint64_t id);
+
+unsigned configuration_voters(const struct configuration *configuration);
 
 /* --- an operator's requests to the leader --- */
 

@@ -23,18 +23,19 @@
 #include "src/base/container.h"
 #include "src/base/timers.h"
 
+/* The first four go over the wire: their numbers stay. */
 enum cluster_request_kind {
     /* payload: a command of either half of the state; reply: its result */
-    CLUSTER_REQUEST_COMMAND,
+    CLUSTER_REQUEST_COMMAND = 1,
     /* payload: a query of the service (service_ops.query); reply: its result, not older than
      * anything that was acknowledged before */
-    CLUSTER_REQUEST_QUERY,
-    /* payload: a request that the service answers only as the leader of the term in which it was
-     * confirmed (service_ops.lead) */
-    CLUSTER_REQUEST_LEADER,
+    CLUSTER_REQUEST_QUERY = 2,
     /* payload: a member_ask; reply: a member_answer, which says PENDING if the deadline comes
      * before the end */
-    CLUSTER_REQUEST_MEMBER,
+    CLUSTER_REQUEST_MEMBER = 10,
+    /* payload: a request that the service answers only as the leader of the term in which it was
+     * confirmed (service_ops.lead) */
+    CLUSTER_REQUEST_LEADER = 11,
     /* index: of an entry of the log. Status 0 once all members have applied it; else ERR_TIMEOUT,
      * ERR_OVERLOADED (LIMIT_BARRIER_WAITS) or ERR_SHUTTING_DOWN, and out, a struct missing_members,
      * has those that have not, as far as this node knows. The reply is unchanged */

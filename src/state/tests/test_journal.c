@@ -39,13 +39,12 @@ static uint64_t hash_of(const char *key, const char *value)
     return hash_row(key, strlen(key), value, strlen(value));
 }
 
-static void expect(const struct row_change *change, const char *key, const char *value)
+static void expect(const struct state_row *change, const char *key, const char *value)
 {
-    assert_int_equal(change->key.len, strlen(key));
-    assert_memory_equal(change->key.data, key, strlen(key));
-    assert_int_equal(change->value.len, strlen(value));
-    assert_memory_equal(change->value.len > 0 ? (const void *)change->value.data : "", value,
-                        strlen(value));
+    assert_int_equal(change->key_len, strlen(key));
+    assert_memory_equal(change->key, key, strlen(key));
+    assert_int_equal(change->value_len, strlen(value));
+    assert_memory_equal(change->value_len > 0 ? change->value : "", value, strlen(value));
 }
 
 static void test_a_change_says_before_and_after(void **state)
@@ -81,8 +80,8 @@ static void test_rows_of_nodes(void **state)
     (void)state;
     journal_node(&journal, (uint8_t)'x', 258, &FORMAT, NULL, &one);
     assert_int_equal(changes.count, 1);
-    assert_int_equal(changes.items[0].key.len, sizeof key);
-    assert_memory_equal(changes.items[0].key.data, key, sizeof key);
+    assert_int_equal(changes.items[0].key_len, sizeof key);
+    assert_memory_equal(changes.items[0].key, key, sizeof key);
     assert_true(row_key_node(key) == 258);
     row_changes_release(&changes);
     buf_free(&journal.row);
@@ -125,20 +124,20 @@ static void test_listed_rows_stay_where_they_are(void **state)
 
     (void)state;
     row_changes_add(&changes, "k", 1, 0);
-    first = changes.items[0].key.data;
+    first = changes.items[0].key;
     for (size_t len = 1; len <= LIMIT_ROW_VALUE_BYTES; len += 1 + len / 16) {
         memset(bytes, (int)(len % 251), sizeof bytes);
         row_changes_add(&changes, bytes, 2, len);
     }
-    assert_ptr_equal(changes.items[0].key.data, first);
+    assert_ptr_equal(changes.items[0].key, first);
     assert_memory_equal(first, "k", 1);
     assert_in_range(changes.count, 100, 1000);
     for (size_t i = 1, len = 1; i < changes.count; i++, len += 1 + len / 16) {
         memset(bytes, (int)(len % 251), sizeof bytes);
-        assert_int_equal(changes.items[i].key.len, 2);
-        assert_int_equal(changes.items[i].value.len, len);
-        assert_memory_equal(changes.items[i].key.data, bytes, 2);
-        assert_memory_equal(changes.items[i].value.data, bytes, len);
+        assert_int_equal(changes.items[i].key_len, 2);
+        assert_int_equal(changes.items[i].value_len, len);
+        assert_memory_equal(changes.items[i].key, bytes, 2);
+        assert_memory_equal(changes.items[i].value, bytes, len);
     }
     row_changes_release(&changes);
     assert_int_equal(changes.count, 0);

@@ -118,7 +118,7 @@ static void toy_load_begin(struct machine *machine)
     memset(toy_of(machine)->counts, 0, sizeof toy_of(machine)->counts);
 }
 
-static int toy_load_row(struct machine *machine, const struct row_loaded *row)
+static int toy_load_row(struct machine *machine, const struct state_row *row)
 {
     struct toy_count count = {0};
     uint64_t node_id;

@@ -105,7 +105,7 @@ struct step {
     struct store_op compact;
     struct store_op local;
     struct store_entry entry;
-    struct store_row rows[3];
+    struct state_row rows[3];
     uint8_t value[VALUE_BYTES_MAX];
     uint8_t local_bytes[LOCAL_BYTES];
     char keys[3][16];
@@ -160,13 +160,15 @@ static void local_done(struct store_op *op)
 /* A row that replaces one, a new one, and the end of an old one. */
 static void fill_rows(struct step *step, uint64_t index, size_t len)
 {
-    step->rows[0] = (struct store_row){step->keys[0], (uint32_t)key_of(index, step->keys[0]),
-                                       step->value, (uint32_t)len};
-    step->rows[1] =
-        (struct store_row){step->keys[1], (uint32_t)mortal_key_of(index, step->keys[1]), "v", 1};
+    step->rows[0] =
+        (struct state_row){(const uint8_t *)step->keys[0], (uint32_t)key_of(index, step->keys[0]),
+                           step->value, (uint32_t)len};
+    step->rows[1] = (struct state_row){(const uint8_t *)step->keys[1],
+                                       (uint32_t)mortal_key_of(index, step->keys[1]), "v", 1};
     if (index > LIVES) {
-        step->rows[2] = (struct store_row){
-            step->keys[2], (uint32_t)mortal_key_of(index - LIVES, step->keys[2]), NULL, 0};
+        step->rows[2] =
+            (struct state_row){(const uint8_t *)step->keys[2],
+                               (uint32_t)mortal_key_of(index - LIVES, step->keys[2]), NULL, 0};
     }
 }
 
@@ -206,7 +208,7 @@ static void submit_step(struct child *child)
     child->disk->ops->submit(child->disk, &step->local);
 }
 
-static int no_row(void *data, const struct store_row *row)
+static int no_row(void *data, const struct state_row *row)
 {
     (void)data;
     (void)row;
@@ -293,7 +295,7 @@ static uint64_t run_and_kill(const struct store_lmdb_config *config, struct prng
     return last;
 }
 
-static int check_row(void *data, const struct store_row *row)
+static int check_row(void *data, const struct state_row *row)
 {
     uint64_t applied = *(const uint64_t *)data;
 

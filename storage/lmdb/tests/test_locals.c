@@ -112,7 +112,7 @@ static void must_put(struct fixture *fixture, uint32_t key, const char *text)
     }
 }
 
-static int no_row(void *data, const struct store_row *row)
+static int no_row(void *data, const struct state_row *row)
 {
     (void)data;
     (void)row;

@@ -117,7 +117,7 @@ static void commit_both(struct world *world, struct store_op_list *list, int wan
 static void run_list(struct world *world, unsigned step)
 {
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
-    const struct store_row absent = {"absent", 6, NULL, 0};
+    const struct state_row absent = {(const uint8_t *)"absent", 6, NULL, 0};
     struct store_op bad = {.kind = STORE_COMPACT, .index = UINT64_MAX};
     struct store_op *ops[LIST_OPS_MAX];
     unsigned count = (unsigned)prng_below(&world->prng, LIST_OPS_MAX + 1);

@@ -232,7 +232,7 @@ static void test_an_absent_row_is_refused_while_rows_are_owed(void **state)
 {
     struct fixture *fixture = *state;
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
-    const struct store_row absent = {"absent", 6, NULL, 0};
+    const struct state_row absent = {(const uint8_t *)"absent", 6, NULL, 0};
     struct store_op bad = {.kind = STORE_APPLY, .rows = &absent, .row_count = 1};
 
     commit_op(fixture, gen_puts(&fixture->gen, 5));

@@ -97,23 +97,24 @@ static void reopen(struct fixture *fixture)
     }
 }
 
-static struct store_row put(const char *key, const char *value)
+static struct state_row put(const char *key, const char *value)
 {
-    return (struct store_row){key, (uint32_t)strlen(key), value, (uint32_t)strlen(value)};
+    return (struct state_row){(const uint8_t *)key, (uint32_t)strlen(key), value,
+                              (uint32_t)strlen(value)};
 }
 
-static struct store_row gone(const char *key)
+static struct state_row gone(const char *key)
 {
-    return (struct store_row){key, (uint32_t)strlen(key), NULL, 0};
+    return (struct state_row){(const uint8_t *)key, (uint32_t)strlen(key), NULL, 0};
 }
 
-static uint64_t hash_of(const struct store_row *row)
+static uint64_t hash_of(const struct state_row *row)
 {
     return hash_row(row->key, row->key_len, row->value, row->value_len);
 }
 
 /* Apply rows at index 1; the position's digest is the one given. */
-static int apply(struct fixture *fixture, const struct store_row *rows, size_t count,
+static int apply(struct fixture *fixture, const struct state_row *rows, size_t count,
                  uint64_t digest)
 {
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
@@ -127,7 +128,7 @@ static int apply(struct fixture *fixture, const struct store_row *rows, size_t c
     return fixture->store->ops->commit(fixture->store, &list, &fixture->error);
 }
 
-static void must_apply(struct fixture *fixture, const struct store_row *rows, size_t count,
+static void must_apply(struct fixture *fixture, const struct state_row *rows, size_t count,
                        uint64_t digest)
 {
     if (apply(fixture, rows, count, digest) != 0) {
@@ -136,7 +137,7 @@ static void must_apply(struct fixture *fixture, const struct store_row *rows, si
     fixture->digest = digest;
 }
 
-static int print_row(void *data, const struct store_row *row)
+static int print_row(void *data, const struct state_row *row)
 {
     buf_printf(data, "%.*s=%.*s ", (int)row->key_len, (const char *)row->key, (int)row->value_len,
                (const char *)row->value);
@@ -151,7 +152,7 @@ static void expect_rows(struct fixture *fixture, const char *text)
     struct buf found = BUF_INIT;
     struct buf stream = BUF_INIT;
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
 
     if (fixture->store->ops->load(fixture->store, &loaded, print_row, &found, &fixture->error) !=
         0) {
@@ -181,9 +182,9 @@ static void expect_rows(struct fixture *fixture, const char *text)
 static void test_store_rows_are_deleted(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_row rows[] = {put("a", "1"), put("b", "2"), put("c", "3")};
-    const struct store_row both[] = {gone("a"), gone("c")};
-    const struct store_row last = gone("b");
+    const struct state_row rows[] = {put("a", "1"), put("b", "2"), put("c", "3")};
+    const struct state_row both[] = {gone("a"), gone("c")};
+    const struct state_row last = gone("b");
 
     must_apply(fixture, rows, 3, hash_of(&rows[0]) + hash_of(&rows[1]) + hash_of(&rows[2]));
     expect_rows(fixture, "a=1 b=2 c=3 ");
@@ -203,9 +204,9 @@ static void test_store_rows_are_deleted(void **state)
 static void test_store_rows_change_in_order(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_row first[] = {put("k", "1"), gone("k"), put("k", "2"), put("n", "0"),
+    const struct state_row first[] = {put("k", "1"), gone("k"), put("k", "2"), put("n", "0"),
                                       gone("n")};
-    const struct store_row second[] = {gone("k"), put("n", "1"), put("k", "3"), gone("k")};
+    const struct state_row second[] = {gone("k"), put("n", "1"), put("k", "3"), gone("k")};
     const struct store_op both[] = {
         {.kind = STORE_APPLY, .rows = first, .row_count = 5}, //
         {.kind = STORE_APPLY, .rows = second, .row_count = 4},
@@ -229,10 +230,10 @@ static void test_store_rows_change_in_order(void **state)
 static void test_store_rows_absent_are_not_deleted(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_row row = put("a", "1");
-    const struct store_row never[] = {put("b", "2"), gone("a"), gone("n\x01")};
-    const struct store_row twice[] = {gone("a"), gone("a")};
-    const struct store_row again[] = {put("z", "1"), gone("z"), gone("z")};
+    const struct state_row row = put("a", "1");
+    const struct state_row never[] = {put("b", "2"), gone("a"), gone("n\x01")};
+    const struct state_row twice[] = {gone("a"), gone("a")};
+    const struct state_row again[] = {put("z", "1"), gone("z"), gone("z")};
 
     must_apply(fixture, &row, 1, hash_of(&row));
     assert_int_equal(apply(fixture, never, 3, hash_of(&never[0])), ERR_CORRUPT);
@@ -253,8 +254,8 @@ static void test_store_rows_absent_are_not_deleted(void **state)
 static void test_store_rows_deleted_leave_the_digest(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_row rows[] = {put("a", "1"), put("b", "2")};
-    const struct store_row one = gone("a");
+    const struct state_row rows[] = {put("a", "1"), put("b", "2")};
+    const struct state_row one = gone("a");
     uint64_t all = hash_of(&rows[0]) + hash_of(&rows[1]);
 
     must_apply(fixture, rows, 2, all);
@@ -268,8 +269,8 @@ static void test_store_rows_deleted_leave_the_digest(void **state)
 static void test_store_rows_deleted_stay_in_older_snapshots(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_row rows[] = {put("a", "1"), put("b", "2"), put("c", "3")};
-    const struct store_row all[] = {gone("a"), gone("b"), gone("c")};
+    const struct state_row rows[] = {put("a", "1"), put("b", "2"), put("c", "3")};
+    const struct state_row all[] = {gone("a"), gone("b"), gone("c")};
     uint64_t digest = hash_of(&rows[0]) + hash_of(&rows[1]) + hash_of(&rows[2]);
     struct store *store = fixture->store;
     struct store_snapshot *before;
@@ -308,7 +309,7 @@ static int install(struct fixture *fixture, const struct buf *stream, uint64_t d
 static void test_store_rows_install_wants_values(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_row row = put("a", "1");
+    const struct state_row row = put("a", "1");
     struct buf stream = BUF_INIT;
 
     must_apply(fixture, &row, 1, hash_of(&row));
@@ -323,14 +324,14 @@ static void test_store_rows_install_wants_values(void **state)
 /* --- sizes --- */
 
 /* A key of the given length, and one of the largest values. */
-static struct store_row largest(const uint8_t *bytes, size_t key_len)
+static struct state_row largest(const uint8_t *bytes, size_t key_len)
 {
-    return (struct store_row){bytes, (uint32_t)key_len, bytes, LIMIT_ROW_VALUE_BYTES};
+    return (struct state_row){bytes, (uint32_t)key_len, bytes, LIMIT_ROW_VALUE_BYTES};
 }
 
-static int check_largest(void *data, const struct store_row *row)
+static int check_largest(void *data, const struct state_row *row)
 {
-    const struct store_row *want = data;
+    const struct state_row *want = data;
 
     assert_int_equal(row->key_len, want->key_len);
     assert_memory_equal(row->key, want->key, want->key_len);
@@ -343,8 +344,8 @@ static void test_store_rows_of_the_largest_size(void **state)
 {
     static uint8_t bytes[LIMIT_ROW_VALUE_BYTES];
     struct fixture *fixture = *state;
-    struct store_row row = largest(bytes, LIMIT_ROW_KEY_BYTES);
-    const struct store_row del = {bytes, LIMIT_ROW_KEY_BYTES, NULL, 0};
+    struct state_row row = largest(bytes, LIMIT_ROW_KEY_BYTES);
+    const struct state_row del = {bytes, LIMIT_ROW_KEY_BYTES, NULL, 0};
     struct store_position position;
     struct store_loaded loaded;
     struct buf stream = BUF_INIT;
@@ -372,7 +373,7 @@ static void test_store_rows_of_the_largest_size(void **state)
 }
 
 /* A child that applies the row must end by an assertion. */
-static void expect_death(struct fixture *fixture, const struct store_row *row)
+static void expect_death(struct fixture *fixture, const struct state_row *row)
 {
     int status = 0;
     pid_t pid;
@@ -400,13 +401,13 @@ static void test_store_rows_beyond_the_largest_size(void **state)
 {
     static uint8_t bytes[LIMIT_ROW_VALUE_BYTES + 1];
     struct fixture *fixture = *state;
-    struct store_row row = largest(bytes, LIMIT_ROW_KEY_BYTES + 1);
+    struct state_row row = largest(bytes, LIMIT_ROW_KEY_BYTES + 1);
     struct buf stream = BUF_INIT;
 
     expect_death(fixture, &row);
     row.key_len = 0;
     expect_death(fixture, &row);
-    row = (struct store_row){bytes, 1, bytes, LIMIT_ROW_VALUE_BYTES + 1};
+    row = (struct state_row){bytes, 1, bytes, LIMIT_ROW_VALUE_BYTES + 1};
     expect_death(fixture, &row);
     row.value_len = 0; /* neither a value nor a deletion */
     expect_death(fixture, &row);
@@ -421,7 +422,7 @@ static void test_store_rows_beyond_the_largest_size(void **state)
 
 /* --- many --- */
 
-static int count_row(void *data, const struct store_row *row)
+static int count_row(void *data, const struct state_row *row)
 {
     assert_true(row->value_len > 0);
     ++*(size_t *)data;
@@ -434,7 +435,7 @@ static void test_store_rows_many_are_deleted(void **state)
 {
     static char keys[MANY][12];
     static char values[MANY][64];
-    static struct store_row rows[MANY];
+    static struct state_row rows[MANY];
     struct fixture *fixture = *state;
     struct store_loaded loaded;
     struct prng prng;
@@ -445,14 +446,14 @@ static void test_store_rows_many_are_deleted(void **state)
     for (size_t i = 0; i < MANY; i++) {
         (void)snprintf(keys[i], sizeof keys[i], "%zu", i * 7919 % 1000003);
         memset(values[i], 'v', sizeof values[i]);
-        rows[i] = (struct store_row){keys[i], (uint32_t)strlen(keys[i]), values[i],
+        rows[i] = (struct state_row){(const uint8_t *)keys[i], (uint32_t)strlen(keys[i]), values[i],
                                      (uint32_t)(1 + prng_below(&prng, sizeof values[i]))};
         digest += hash_of(&rows[i]);
     }
     must_apply(fixture, rows, MANY, digest);
     for (size_t i = MANY; i > 1; i--) {
         size_t other = (size_t)prng_below(&prng, i);
-        struct store_row row = rows[i - 1];
+        struct state_row row = rows[i - 1];
 
         rows[i - 1] = rows[other];
         rows[other] = row;

@@ -90,7 +90,7 @@ static void must_commit(struct fixture *fixture, struct store_op *op)
     }
 }
 
-static int no_row(void *data, const struct store_row *row)
+static int no_row(void *data, const struct state_row *row)
 {
     (void)row;
     return *(int *)data;
@@ -533,7 +533,7 @@ static void test_store_lmdb_takes_the_largest(void **state)
     struct fixture *fixture = *state;
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_entry entry = {.term = 1, .type = 2, .len = sizeof data, .data = data};
-    struct store_row row = {data, LIMIT_ROW_KEY_BYTES, data + 1000, LIMIT_ROW_VALUE_BYTES};
+    struct state_row row = {data, LIMIT_ROW_KEY_BYTES, data + 1000, LIMIT_ROW_VALUE_BYTES};
     struct store_op vote = {.kind = STORE_HARD_STATE, .term = 1};
     struct store_op append = {
         .kind = STORE_APPEND, .index = 1, .entries = &entry, .entry_count = 1};
@@ -647,7 +647,7 @@ static void test_store_lmdb_golden_bytes(void **state)
     struct fixture *fixture = *state;
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_entry first = {.term = 3, .type = 1, .len = 3, .data = "abc"};
-    struct store_row name = {"tname", 5, "v", 1};
+    struct state_row name = {(const uint8_t *)"tname", 5, "v", 1};
     struct store_op vote = {.kind = STORE_HARD_STATE, .term = 3, .vote = 2};
     struct store_op append = {
         .kind = STORE_APPEND, .index = 1, .entries = &first, .entry_count = 1};

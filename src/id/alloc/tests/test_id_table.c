@@ -313,11 +313,12 @@ static void test_memory_of_a_tag(void **state)
     state_load_begin(fsm_state(fsm));
     for (uint32_t i = 0; i < count; i++) {
         struct name name = name_of(i);
-        char key[32] = "t";
+        uint8_t key[32] = "t";
+        const struct state_row bytes = {key, (uint32_t)name.len + 1, value.data,
+                                        (uint32_t)value.len};
 
         memcpy(key + 1, name.text, name.len);
-        assert_int_equal(state_load_row(fsm_state(fsm), key, name.len + 1, value.data, value.len),
-                         0);
+        assert_int_equal(state_load_row(fsm_state(fsm), &bytes), 0);
         assert_non_null(id_table_insert(*state, name.text, name.len));
     }
     assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);

@@ -69,21 +69,23 @@ static void test_nodes_are_registered(void **state)
     const uint64_t ids[] = {300, 2, 65535, 1, 40, 3, 5, 4, 9, 8};
     struct node_info info;
 
-    assert_false(state_node(fsm_state(a->fsm), 1, &info));
+    assert_null(state_node(fsm_state(a->fsm), 1));
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         assert_int_equal(put_node(a, ids[i], "h:1"), 0);
         assert_int_equal(a->changed, 1);
     }
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-        assert_true(state_node(fsm_state(a->fsm), ids[i], &info));
+        assert_non_null(state_node(fsm_state(a->fsm), ids[i]));
+        info = *state_node(fsm_state(a->fsm), ids[i]);
         assert_true(info.node_id == ids[i]);
     }
-    assert_false(state_node(fsm_state(a->fsm), 6, &info));
+    assert_null(state_node(fsm_state(a->fsm), 6));
     assert_int_equal(put_node(a, 2, "h:1"), 0);
     assert_int_equal(a->changed, 0); /* nothing differs */
     assert_int_equal(put_node(a, 2, "h:2"), 0);
     assert_int_equal(a->changed, 1);
-    assert_true(state_node(fsm_state(a->fsm), 2, &info));
+    assert_non_null(state_node(fsm_state(a->fsm), 2));
+    info = *state_node(fsm_state(a->fsm), 2);
     assert_string_equal(info.http_address, "h:2");
     assert_int_equal(fsm_tag_count(a->fsm), 0);
 }
@@ -225,7 +227,6 @@ static void test_load_replaces_everything(void **state)
     struct id_apply *a = *state;
     struct fsm *other = fsm_of(state_new(&fsm_machine));
     struct id_apply b;
-    struct node_info info;
 
     make(a, "a");
     make(a, "b");
@@ -243,8 +244,8 @@ static void test_load_replaces_everything(void **state)
     assert_true(state_digest(fsm_state(other)) == state_digest(fsm_state(a->fsm)));
     assert_int_equal(fsm_tag_count(b.fsm), 2);
     assert_null(fsm_tag(b.fsm, "zzz", 3));
-    assert_false(state_node(fsm_state(b.fsm), 4, &info));
-    assert_true(state_node(fsm_state(b.fsm), 3, &info));
+    assert_null(state_node(fsm_state(b.fsm), 4));
+    assert_non_null(state_node(fsm_state(b.fsm), 3));
     assert_string_equal(fsm_tag(b.fsm, "a", 1)->description, "A");
     assert_true(fsm_tag(b.fsm, "b", 1)->deleted);
     /* Only the digest at the loaded index is remembered. */

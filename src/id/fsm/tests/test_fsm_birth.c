@@ -51,7 +51,7 @@ static void test_the_first_birth_holds_for_good(void **state)
     size_t changed;
 
     (void)state;
-    assert_false(state_birth(fsm_state(fsm), &found));
+    assert_null(state_birth(fsm_state(fsm)));
     assert_int_equal(apply_birth(fsm, &BIRTH, &changed), 0);
     assert_int_equal(changed, 1);
     digest = state_digest(fsm_state(fsm));
@@ -60,7 +60,8 @@ static void test_the_first_birth_holds_for_good(void **state)
     assert_int_equal(apply_birth(fsm, &other, &changed), ERR_EXISTS);
     assert_int_equal(changed, 0);
     assert_int_equal(apply_birth(fsm, &BIRTH, &changed), ERR_EXISTS);
-    assert_true(state_birth(fsm_state(fsm), &found));
+    assert_non_null(state_birth(fsm_state(fsm)));
+    found = *state_birth(fsm_state(fsm));
     assert_memory_equal(&found, &BIRTH, sizeof found);
     assert_true(state_digest(fsm_state(fsm)) == digest);
     state_free(fsm_state(fsm));
@@ -83,7 +84,8 @@ static void test_it_brings_the_level_that_it_names(void **state)
     assert_int_equal(command_raises_to(command.data, command.len), 3);
     assert_int_equal(apply(fsm, &command, &changed), 0);
     assert_int_equal(changed, 2);
-    assert_true(state_birth(fsm_state(fsm), &found));
+    assert_non_null(state_birth(fsm_state(fsm)));
+    found = *state_birth(fsm_state(fsm));
     assert_memory_equal(&found, &BIRTH, sizeof found);
     assert_int_equal(state_level(fsm_state(fsm)), 3);
     level = fsm_state(fsm)->facts.level;
@@ -117,7 +119,7 @@ static void test_one_at_a_level_that_is_not_spoken_is_not_applied(void **state)
     assert_int_equal(state_apply(of, 7, 1, command.data, command.len, &result, &changes),
                      ERR_NEWER);
     assert_true(result.len == 0 && changes.count == 0);
-    assert_false(state_birth(of, &born));
+    assert_null(state_birth(of));
     buf_free(&command);
     born = BIRTH;
     for (uint16_t level = 0; level < BIRTH_LEVEL_MIN; level++) { /* an older leafd reads none */
@@ -134,13 +136,13 @@ static void test_a_time_beyond_what_can_be_shown_is_cut(void **state)
 {
     struct birth late = BIRTH;
     struct fsm *fsm = fsm_of(state_new(&fsm_machine));
-    struct birth found;
     size_t changed;
 
     (void)state;
     late.wall_ms = UINT64_MAX;
     assert_int_equal(apply_birth(fsm, &late, &changed), 0);
-    assert_true(state_birth(fsm_state(fsm), &found) && found.wall_ms == LIMIT_TIME_MAX_MS);
+    assert_non_null(state_birth(fsm_state(fsm)));
+    assert_int_equal(state_birth(fsm_state(fsm))->wall_ms, LIMIT_TIME_MAX_MS);
     state_free(fsm_state(fsm));
 }
 
@@ -149,13 +151,12 @@ static void test_a_node_cannot_ask_for_one(void **state)
 {
     struct buf command = BUF_INIT;
     struct id_apply a;
-    struct birth found;
 
     (void)state;
     id_apply_init(&a);
     cluster_command_put(&command, COMMAND_BIRTH, &BIRTH);
     assert_int_equal(id_apply_as(&a, 1, &command), ERR_BAD_MESSAGE);
-    assert_false(state_birth(fsm_state(a.fsm), &found));
+    assert_null(state_birth(fsm_state(a.fsm)));
     buf_free(&command);
     id_apply_free(&a);
 }
@@ -171,14 +172,13 @@ static void test_what_is_no_birth_changes_nothing(void **state)
         {{.uid = {uid_make(1, 2).high, 2}, .list_digest = 1}}, /* of another variant */
     };
     struct fsm *fsm = fsm_of(state_new(&fsm_machine));
-    struct birth found;
     size_t changed;
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(apply_birth(fsm, &bad[i].birth, &changed), ERR_BAD_MESSAGE);
         assert_int_equal(changed, 0);
-        assert_false(state_birth(fsm_state(fsm), &found));
+        assert_null(state_birth(fsm_state(fsm)));
     }
     state_free(fsm_state(fsm));
 }
@@ -203,12 +203,13 @@ static void test_the_row_loads_and_damage_is_refused(void **state)
     assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST WALL), ERR_EXISTS);
     assert_int_equal(id_load_hex(same, "73 6269727469", "01 " UID LIST WALL), ERR_NEWER);
     assert_int_equal(state_load_end(fsm_state(same), 7), 0);
-    assert_true(state_birth(fsm_state(same), &found));
+    assert_non_null(state_birth(fsm_state(same)));
+    found = *state_birth(fsm_state(same));
     assert_memory_equal(&found, &BIRTH, sizeof found);
     assert_true(state_digest(fsm_state(same)) == state_digest(fsm_state(fsm)));
     state_load_begin(fsm_state(same)); /* all is forgotten */
     assert_int_equal(state_load_end(fsm_state(same), 0), 0);
-    assert_false(state_birth(fsm_state(same), &found));
+    assert_null(state_birth(fsm_state(same)));
     state_free(fsm_state(same));
     state_free(fsm_state(fsm));
 }

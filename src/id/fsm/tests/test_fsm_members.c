@@ -53,17 +53,17 @@ static int32_t end(struct id_apply *a, uint64_t index, bool given_up)
 static void configured(struct id_apply *a, const uint64_t *before, size_t before_count,
                        const uint64_t *after, size_t after_count, uint64_t standby)
 {
-    struct member old[LIMIT_NODES];
-    struct member new[LIMIT_NODES];
+    struct configuration old = {0};
+    struct configuration new = {0};
     struct row_changes changes = {0};
 
     for (size_t i = 0; i < before_count; i++) {
-        old[i] = (struct member){before[i], true};
+        configuration_add(&old, before[i], "", ROLE_VOTER);
     }
     for (size_t i = 0; i < after_count; i++) {
-        new[i] = (struct member){after[i], after[i] != standby};
+        configuration_add(&new, after[i], "", after[i] != standby ? ROLE_VOTER : ROLE_STANDBY);
     }
-    state_configured(fsm_state(a->fsm), ++a->index, old, before_count, new, after_count, &changes);
+    state_configured(fsm_state(a->fsm), ++a->index, &old, &new, &changes);
     id_apply_keep(a, &changes);
 }
 
@@ -115,7 +115,7 @@ static void test_removal_is_for_good(void **state)
     id_stamp(&a->stamps, 4, &command);
     assert_int_equal(apply(a, &command), ERR_REMOVED);
     assert_int_equal(a->changed, 0);
-    assert_false(state_node(fsm_state(a->fsm), 4, &info));
+    assert_null(state_node(fsm_state(a->fsm), 4));
     assert_int_equal(id_apply_grant_to(a, 3, "nothing", 1).status, ERR_UNKNOWN_TAG);
 }
 
@@ -357,12 +357,10 @@ static void test_rows(void **state)
     assert_int_equal(cut(a, "2001:db8::/32", 0), 0);
     state_load_begin(fsm_state(fsm));
     for (size_t i = 0; i < a->row_count; i++) {
-        const struct row_change *row = &a->rows[i];
+        const struct state_row row = kept_row(&a->rows[i]);
 
-        if (row->value.len > 0) {
-            assert_int_equal(state_load_row(fsm_state(fsm), row->key.data, row->key.len,
-                                            row->value.data, row->value.len),
-                             0);
+        if (row.value_len > 0) {
+            assert_int_equal(state_load_row(fsm_state(fsm), &row), 0);
         }
     }
     assert_int_equal(state_load_end(fsm_state(fsm), a->index), 0);

@@ -171,7 +171,10 @@ static void test_the_value_of_a_time_is_that_of_its_row(void **state)
     value.len = 0;
     facts_time_value(UINT64_MAX, &value);
     state_load_begin(fsm_state(a->fsm));
-    assert_int_equal(state_load_row(fsm_state(a->fsm), "stime", 5, value.data, value.len), 0);
+    assert_int_equal(
+        state_load_row(fsm_state(a->fsm), &(struct state_row){(const uint8_t *)"stime", 5,
+                                                              value.data, (uint32_t)value.len}),
+        0);
     assert_int_equal(state_load_end(fsm_state(a->fsm), 1), 0);
     assert_true(a->fsm->settings.log_ms == TIME_END);
     buf_free(&value);

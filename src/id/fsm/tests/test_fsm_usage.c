@@ -195,8 +195,10 @@ static void test_it_is_no_less_than_what_is_taken(void **state)
         row.description_len = (uint16_t)(i % 257);
         value.len = 0;
         row_put(&value, tag_row_format(&row), &row);
-        assert_int_equal(
-            state_load_row(fsm_state(fsm), key, 1U + row.name_len, value.data, value.len), 0);
+        assert_int_equal(state_load_row(fsm_state(fsm),
+                                        &(struct state_row){(const uint8_t *)key, 1U + row.name_len,
+                                                            value.data, (uint32_t)value.len}),
+                         0);
     }
     assert_int_equal(state_load_end(fsm_state(fsm), 1), 0);
     fsm_usage(fsm, &usage);

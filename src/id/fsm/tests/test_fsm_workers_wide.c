@@ -27,27 +27,27 @@ struct table {
     uint64_t index;
     uint64_t now_ms;
     struct buf *workers; /* the value by id; empty: no row */
-    struct row_change *others;
+    struct kept_row *others;
     size_t other_count;
     size_t deleted; /* rows of worker ids, by the commands so far */
 };
 
-static void keep(struct table *t, const struct row_change *row)
+static void keep(struct table *t, const struct state_row *row)
 {
-    struct row_change *other = t->others;
+    struct kept_row *other = t->others;
     struct buf *value = NULL;
     uint32_t id;
 
-    if (row->key.data[0] == FSM_TABLE_WORKERS) {
-        assert_true(worker_key_read(row->key.data + 1, row->key.len - 1, &id));
-        assert_true(row->value.len > 0 || t->workers[id].len > 0);
-        t->deleted += row->value.len == 0;
+    if (row->key[0] == FSM_TABLE_WORKERS) {
+        assert_true(worker_key_read(row->key + 1, row->key_len - 1, &id));
+        assert_true(row->value_len > 0 || t->workers[id].len > 0);
+        t->deleted += row->value_len == 0;
         value = &t->workers[id];
     } else {
         for (size_t i = 0; i < t->other_count && value == NULL; i++) {
             other = &t->others[i];
-            value = other->key.len == row->key.len &&
-                            memcmp(other->key.data, row->key.data, row->key.len) == 0
+            value = other->key.len == row->key_len &&
+                            memcmp(other->key.data, row->key, row->key_len) == 0
                         ? &other->value
                         : NULL;
         }
@@ -56,12 +56,12 @@ static void keep(struct table *t, const struct row_change *row)
         t->others = realloc(t->others, (t->other_count + 1) * sizeof *t->others);
         assert_non_null(t->others);
         other = &t->others[t->other_count++];
-        *other = (struct row_change){0};
-        buf_put(&other->key, row->key.data, row->key.len);
+        *other = (struct kept_row){0};
+        buf_put(&other->key, row->key, row->key_len);
         value = &other->value;
     }
     value->len = 0;
-    buf_put(value, row->value.data, row->value.len);
+    buf_put(value, row->value, row->value_len);
 }
 
 /* What the kept rows are when they are loaded. */
@@ -72,10 +72,9 @@ static struct fsm *load(const struct table *t)
 
     state_load_begin(state);
     for (size_t i = 0; i < t->other_count; i++) {
-        const struct row_change *row = &t->others[i];
+        const struct state_row row = kept_row(&t->others[i]);
 
-        assert_true(row->value.len == 0 || state_load_row(state, row->key.data, row->key.len,
-                                                          row->value.data, row->value.len) == 0);
+        assert_true(row.value_len == 0 || state_load_row(state, &row) == 0);
     }
     for (uint32_t id = 0; id < LIMIT_WORKER_IDS; id++) {
         BUF_LOCAL(key);
@@ -84,7 +83,9 @@ static struct fsm *load(const struct table *t)
             buf_put_u8(&key, FSM_TABLE_WORKERS);
             worker_key_put(&key, id);
             assert_int_equal(
-                state_load_row(state, key.data, key.len, t->workers[id].data, t->workers[id].len),
+                state_load_row(state,
+                               &(struct state_row){key.data, (uint32_t)key.len, t->workers[id].data,
+                                                   (uint32_t)t->workers[id].len}),
                 0);
         }
     }
@@ -97,7 +98,7 @@ static int setup(void **state)
 {
     struct table *t = calloc(1, sizeof *t);
     struct id_apply *a = calloc(1, sizeof *a);
-    const struct row_change *row;
+    const struct kept_row *kept;
 
     assert_true(t != NULL && a != NULL);
     id_apply_init(a);
@@ -106,8 +107,10 @@ static int setup(void **state)
     assert_int_equal(id_apply_clock(a, T), 0);
     t->workers = calloc(LIMIT_WORKER_IDS, sizeof *t->workers);
     assert_non_null(t->workers);
-    for (size_t i = 0; (row = id_apply_kept(a, i)) != NULL; i++) {
-        keep(t, row);
+    for (size_t i = 0; (kept = id_apply_kept(a, i)) != NULL; i++) {
+        const struct state_row row = kept_row(kept);
+
+        keep(t, &row);
     }
     t->index = a->index;
     t->now_ms = T;

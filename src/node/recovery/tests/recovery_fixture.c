@@ -16,10 +16,9 @@ static void apply(struct fixture *fixture, struct buf *command)
     ASSERT(state_apply(fixture->state, ++fixture->index, 1, command->data, command->len, &result,
                        &changes) == 0);
     for (size_t i = 0; i < changes.count; i++) {
-        const struct row_change *change = &changes.items[i];
+        const struct state_row *row = &changes.items[i];
 
-        saved_add(&fixture->saved, change->key.data, change->key.len, change->value.data,
-                  change->value.len);
+        saved_add(&fixture->saved, row->key, row->key_len, row->value, row->value_len);
     }
     row_changes_release(&changes);
     buf_free(&result);

@@ -23,7 +23,7 @@ static struct fsm *renewed(struct fixture *fixture, const struct renew_options *
     struct store_error error = {""};
     struct fsm *fsm = fsm_of(state_new(&fsm_machine));
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
 
     if (renew(saved, options, FIXTURE_NOW_MS, ret_renewed, &error) != 0) {
         print_error("%s\n", error.text);
@@ -32,8 +32,7 @@ static struct fsm *renewed(struct fixture *fixture, const struct renew_options *
     state_load_begin(fsm_state(fsm));
     reader_init(&reader, ret_renewed->rows.data, ret_renewed->rows.len);
     while (store_rows_next(&reader, &row)) {
-        assert_int_equal(
-            state_load_row(fsm_state(fsm), row.key, row.key_len, row.value, row.value_len), 0);
+        assert_int_equal(state_load_row(fsm_state(fsm), &row), 0);
     }
     assert_int_equal(state_load_end(fsm_state(fsm), saved->index), 0);
     assert_true(state_digest(fsm_state(fsm)) == ret_renewed->digest);
@@ -193,7 +192,7 @@ static void test_a_state_twice_renewed(void **state)
     struct renewed of;
     struct renewed again;
     struct reader reader;
-    struct store_row row;
+    struct state_row row;
     struct fsm *fsm;
 
     (void)state;
@@ -234,7 +233,8 @@ static void test_the_new_cluster_has_a_birth_of_its_own(void **state)
             fixture_born(&fixture, &old);
         }
         fsm = renewed(&fixture, &by_ids, &of);
-        assert_true(state_birth(fsm_state(fsm), &birth));
+        assert_non_null(state_birth(fsm_state(fsm)));
+        birth = *state_birth(fsm_state(fsm));
         assert_true(uid_equal(&birth.uid, &of.uid));
         assert_false(uid_equal(&birth.uid, &old.uid));
         assert_int_equal(birth.wall_ms, FIXTURE_NOW_MS);
@@ -298,7 +298,7 @@ static void test_keys_are_kept_or_dropped_and_sessions_gone(void **state)
         struct fixture fixture;
         struct renewed of;
         struct reader reader;
-        struct store_row row;
+        struct state_row row;
         struct buf command = BUF_INIT;
         unsigned keys = 0;
 
@@ -654,7 +654,7 @@ static void test_the_last_key_is_named(void **state)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct fsm *fsm = renewed(&fixture, &by_ids, &of);
         struct reader reader;
-        struct store_row row;
+        struct state_row row;
 
         assert_int_equal(tag_key_number(tag_of(fsm, "c")), numbers[i]);
         assert_int_equal(tag_of(fsm, "c")->max_id, numbers[i] * 1000000 + (i == 4 ? 1000 : 0));
