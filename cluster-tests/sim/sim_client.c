@@ -489,9 +489,8 @@ static void take_flakes(struct sim_node *node)
     unsigned layout = count % 5 < SIM_LAYOUTS ? count % 5 : 0; /* 0: the cluster's own */
     struct segment_range range;
     bool notify = false;
-    int rv = layout == 0 ? snowflake_claim(snowflake, 0, count, random, &range, &notify)
-                         : snowflake_named_claim(snowflake, snowflake->named.items[layout - 1], 0,
-                                                 count, random, &range, &notify);
+    struct layout_words *named = layout > 0 ? snowflake->named.items[layout - 1] : NULL;
+    int rv = snowflake_claim(snowflake, named, 0, count, random, &range, &notify);
 
     if (notify) { /* as id_backend_ops.notify does */
         node->ids.base.ops->woken(&node->ids.base);

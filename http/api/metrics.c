@@ -327,18 +327,20 @@ static void expose_members(struct exposition *to, const struct id_figures *now)
     for (enum member_metric metric = 0; metric < MEMBER_METRICS; metric++) {
         expose_family(to, metrics[metric].name, metrics[metric].help);
         for (size_t i = 0; i < now->member_count; i++) { /* what is known */
-            const struct id_member_figures *member = &now->members[i];
+            const struct id_member *member = &now->members[i];
 
             (void)snprintf(label, sizeof label, "member=\"%" PRIu64 "\"", member->id);
             if (metric == REACHABLE || metric == VOTER) {
-                expose_sample(to, label, metric == VOTER ? member->voter : member->reachable);
+                expose_sample(to, label,
+                              metric == VOTER ? strcmp(member->role, "voter") == 0
+                                              : member->reachable);
             } else if (metric == LAG && member->has_match) {
                 expose_sample(to, label,
                               last > member->match_index ? last - member->match_index : 0);
-            } else if (metric == ROUND_TRIP && member->has_rtt) {
-                expose_us(to, label, member->rtt_us);
-            } else if (metric == CLOCK && member->has_clock) {
-                expose_ms(to, label, member->clock_off_ms);
+            } else if (metric == ROUND_TRIP && member->round_trip_us != ID_UNKNOWN) {
+                expose_us(to, label, member->round_trip_us);
+            } else if (metric == CLOCK && member->has_clock_offset) {
+                expose_ms(to, label, member->clock_offset_ms);
             } else if (metric == LEVEL && member->levels.max > 0) {
                 expose_sample(to, label, member->levels.max);
             }
@@ -346,7 +348,7 @@ static void expose_members(struct exposition *to, const struct id_figures *now)
     }
     expose_family(to, "leafd_member_info", "1, with the version that a member registered.");
     for (size_t i = 0; i < now->member_count; i++) {
-        const struct id_member_figures *member = &now->members[i];
+        const struct id_member *member = &now->members[i];
         BUF_LOCAL(labels);
 
         if (member->version[0] != '\0') {

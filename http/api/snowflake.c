@@ -180,11 +180,8 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
     ASSERT(claim->left > 0);
     while (rv == 0 && claim->left > 0) {
         id_claim_make_room(claim);
-        rv = claim->layout != NULL
-                 ? snowflake_named_claim(backend->snowflake, claim->layout, loop->index,
-                                         claim->left, prng_next(&loop->prng), &range, &notify)
-                 : snowflake_claim(backend->snowflake, loop->index, claim->left,
-                                   prng_next(&loop->prng), &range, &notify);
+        rv = snowflake_claim(backend->snowflake, claim->layout, loop->index, claim->left,
+                             prng_next(&loop->prng), &range, &notify);
         if (notify) {
             backend->ops->notify(backend);
         }

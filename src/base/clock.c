@@ -230,15 +230,17 @@ bool clock_check_asked(const struct clock_check *check, uint64_t now_ms)
 }
 
 bool clock_check_peer(const struct clock_check *check, uint64_t peer, uint64_t now_ms,
-                      uint64_t wall_ms, int64_t *ret_off_ms)
+                      uint64_t wall_ms, uint64_t *ret_ago_ms, int64_t *ret_off_ms)
 {
+    *ret_ago_ms = UINT64_MAX;
     for (size_t i = 0; i < check->count; i++) {
         const struct clock_sample *sample = &check->samples[i];
 
-        if (sample->peer == peer && is_fresh(sample, now_ms)) {
+        if (sample->peer == peer) {
+            *ret_ago_ms = now_ms > sample->taken_ms ? now_ms - sample->taken_ms : 0;
             *ret_off_ms =
                 sample->offset_ms - stepped_ms(sample->taken_ms, sample->own_ms, now_ms, wall_ms);
-            return true;
+            return is_fresh(sample, now_ms);
         }
     }
     return false;

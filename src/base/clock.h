@@ -153,9 +153,10 @@ bool clock_check_asked(const struct clock_check *check, uint64_t now_ms);
  * clock_check_asked() holds, too. */
 bool clock_check_agreed(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms);
 
-/* How far a peer's clock is ahead of our own one, by its sample. False: there is no fresh one. */
+/* How long ago a peer answered (UINT64_MAX: never), and how far its clock is ahead of our own one.
+ * False: there is no fresh answer. */
 bool clock_check_peer(const struct clock_check *check, uint64_t peer, uint64_t now_ms,
-                      uint64_t wall_ms, int64_t *ret_off_ms);
+                      uint64_t wall_ms, uint64_t *ret_ago_ms, int64_t *ret_off_ms);
 
 /* 0, or ERR_CLOCK_SKEW (off the median by more than the threshold, or a jump ahead), or
  * ERR_CLOCK_BACKWARDS (a jump back). A jump since the last tick counts as well. *ret_off_ms is

@@ -150,30 +150,70 @@ void health_update(struct health *health)
     }
 }
 
-/* --- figures --- */
+/* --- members --- */
 
-static void look_member(const struct health *health, const struct conf_member *from,
-                        struct id_member_figures *member)
+static const char *role_name(enum conf_role role)
 {
-    const struct raft_context *on = health->of.on;
-    const struct clock_link *link = clock_sync_link(&health->of.replica->clock_sync, from->id);
+    return role == ROLE_VOTER ? "voter" : "standby";
+}
+
+/* How many committed entries are not on the member's disk, as last reported to this node; for this
+ * node itself: not applied. */
+static uint64_t lag_of(const struct raft_context *on, uint64_t id)
+{
+    uint64_t commit = on->driver->commit;
+    const struct peer_seen *seen = rollback_find(&on->driver->peers.seen, id);
+    uint64_t index = 0;
+    bool is_known = driver_match(on->driver, id, &index) && index > 0;
+
+    if (id == on->node_id) {
+        index = driver_applied(on->driver)->index;
+    } else if (id == driver_leader(on->driver)) {
+        return 0;              /* committed entries are in its log */
+    } else if (seen != NULL) { /* a leader may now know less than was known before */
+        index = seen->tail.index > index ? seen->tail.index : index;
+        index = seen->committed > index ? seen->committed : index;
+    } else if (!is_known) {
+        return ID_UNKNOWN;
+    }
+    return index < commit ? commit - index : 0;
+}
+
+static void look_member(const struct health_sources *of, const struct conf_member *from,
+                        struct id_member *member)
+{
+    const struct raft_context *on = of->on;
+    const struct clock_link *link = clock_sync_link(&of->replica->clock_sync, from->id);
+    uint8_t serves = clock_sync_serves(&of->replica->clock_sync, from->id);
+    const char *address = context_address(on, from);
     const struct node_info *info = state_node(on->state, from->id);
 
     member->id = from->id;
-    member->voter = from->role == ROLE_VOTER;
+    memcpy(member->peer_address, address, strlen(address));
+    strncpy(member->role, role_name(from->role), sizeof member->role - 1);
+    if (info != NULL) {
+        memcpy(member->http_address, info->http_address, sizeof member->http_address);
+        memcpy(member->version, info->version, sizeof member->version);
+        member->levels = info->levels;
+    }
+    member->placement = state_placement(on->state, from->id);
     member->reachable = context_reaches(on, from->id);
     member->has_match = driver_match(on->driver, from->id, &member->match_index);
-    member->has_rtt = link != NULL;
-    member->rtt_us = link != NULL ? link->rtt_us : 0;
-    member->has_clock = clock_check_peer(&health->of.replica->clock_sync.check, from->id,
-                                         clock_now_ms(on->real_clock),
-                                         clock_wall_ms(on->real_clock), &member->clock_off_ms);
-    if (info != NULL) {
-        member->levels = info->levels;
-        _Static_assert(sizeof info->version == sizeof member->version, "a version fits");
-        memcpy(member->version, info->version, sizeof member->version);
-    }
+    member->lag = lag_of(on, from->id);
+    member->round_trip_us = link != NULL ? link->rtt_us : ID_UNKNOWN;
+    member->has_snowflake = member->reachable && (serves & WIRE_SERVES_SNOWFLAKE) != 0;
+    member->serving = !member->reachable                  ? ID_SERVING_UNREACHABLE
+                      : member->placement.drained         ? ID_SERVING_DRAINED
+                      : (serves & WIRE_SERVES_READY) == 0 ? ID_SERVING_NOT_READY
+                                                          : ID_SERVING_READY;
+    /* From its last answers about the time; this node has none from itself. */
+    member->has_clock_offset = clock_check_peer(
+        &of->replica->clock_sync.check, from->id, clock_now_ms(on->real_clock),
+        clock_wall_ms(on->real_clock), &member->last_heard_ms, &member->clock_offset_ms);
+    member->last_heard_ms = from->id == on->node_id ? 0 : member->last_heard_ms;
 }
+
+/* --- figures --- */
 
 /* Ids that an operator sets are no growth (except of a strict tag, which keeps its generation), nor
  * are ids skipped by a new period or key. */
@@ -288,85 +328,13 @@ void health_measure(struct health *health)
     now.backups = health->of.backups->figures;
     ASSERT(conf->count <= LIMIT_NODES);
     MEMBER_FOREACH (member, conf) {
-        look_member(health, member, &now.members[now.member_count++]);
+        look_member(&health->of, member, &now.members[now.member_count++]);
     }
     look_busiest(health, &now);
     id_figures_put(&health->figures, &now);
 }
 
 /* --- status --- */
-
-static const char *role_name(enum conf_role role)
-{
-    return role == ROLE_VOTER ? "voter" : "standby";
-}
-
-/* How many committed entries are not on the member's disk, as last reported to this node; for this
- * node itself: not applied. */
-static uint64_t lag_of(const struct raft_context *on, uint64_t id)
-{
-    uint64_t commit = on->driver->commit;
-    const struct peer_seen *seen = rollback_find(&on->driver->peers.seen, id);
-    uint64_t index = 0;
-    bool is_known = driver_match(on->driver, id, &index) && index > 0;
-
-    if (id == on->node_id) {
-        index = driver_applied(on->driver)->index;
-    } else if (id == driver_leader(on->driver)) {
-        return 0;              /* committed entries are in its log */
-    } else if (seen != NULL) { /* a leader may now know less than was known before */
-        index = seen->tail.index > index ? seen->tail.index : index;
-        index = seen->committed > index ? seen->committed : index;
-    } else if (!is_known) {
-        return ID_UNKNOWN;
-    }
-    return index < commit ? commit - index : 0;
-}
-
-static void fill_member(const struct health_sources *of, const struct conf_member *from,
-                        struct id_member *member)
-{
-    const struct raft_context *on = of->on;
-    const struct clock_link *link = clock_sync_link(&of->replica->clock_sync, from->id);
-    const struct clock_check *check = &of->replica->clock_sync.check;
-    uint8_t serves = clock_sync_serves(&of->replica->clock_sync, from->id);
-    const char *address = context_address(on, from);
-    uint64_t now_ms = context_now_ms(on);
-    const struct node_info *info = state_node(on->state, from->id);
-    uint64_t match;
-
-    member->id = from->id;
-    memcpy(member->peer_address, address, strlen(address));
-    strncpy(member->role, role_name(from->role), sizeof member->role - 1);
-    if (info != NULL) {
-        memcpy(member->http_address, info->http_address, sizeof member->http_address);
-        memcpy(member->version, info->version, sizeof member->version);
-        member->levels = info->levels;
-    }
-    member->placement = state_placement(on->state, from->id);
-    member->reachable = context_reaches(on, from->id);
-    if (driver_match(on->driver, from->id, &match)) {
-        member->match_index = match;
-    }
-    member->lag = lag_of(on, from->id);
-    member->round_trip_us = link != NULL ? link->rtt_us : ID_UNKNOWN;
-    member->has_snowflake = member->reachable && (serves & WIRE_SERVES_SNOWFLAKE) != 0;
-    member->serving = !member->reachable                  ? ID_SERVING_UNREACHABLE
-                      : member->placement.drained         ? ID_SERVING_DRAINED
-                      : (serves & WIRE_SERVES_READY) == 0 ? ID_SERVING_NOT_READY
-                                                          : ID_SERVING_READY;
-    member->last_heard_ms = from->id == on->node_id ? 0 : ID_UNKNOWN;
-    /* From its last answers about the time; this node has none from itself. */
-    for (size_t i = 0; i < check->count; i++) {
-        const struct clock_sample *sample = &check->samples[i];
-
-        if (sample->peer == from->id && from->id != on->node_id) {
-            member->last_heard_ms = now_ms > sample->taken_ms ? now_ms - sample->taken_ms : 0;
-            member->has_clock_offset = member->last_heard_ms <= CLOCK_SAMPLE_FRESH_MS;
-            member->clock_offset_ms = sample->offset_ms;
-        }
-    }
-}
 
 void health_status(const struct health *health, struct id_cluster_status *ret_status)
 {
@@ -401,7 +369,7 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     ASSERT(conf->count <= LIMIT_NODES);
     ret_status->member_count = conf->count;
     for (unsigned i = 0; i < conf->count; i++) {
-        fill_member(&health->of, &conf->members[i], &ret_status->members[i]);
+        look_member(&health->of, &conf->members[i], &ret_status->members[i]);
     }
 }
 

@@ -121,7 +121,7 @@ static void claim_as(unsigned me)
     for (unsigned i = 0; i < bound()->claims[me]; i++) {
         struct segment_range range = {0};
         bool notify;
-        int err = snowflake_claim(&at.snowflake, me, bound()->count, 0, &range, &notify);
+        int err = snowflake_claim(&at.snowflake, NULL, me, bound()->count, 0, &range, &notify);
 
         at.claims[me][i] = (struct claim){range, err};
         MODEL_CHECK(err != ERR_CLOCK_BACKWARDS && err != ERR_WINDOW_EXPIRED);

@@ -33,8 +33,7 @@ static void prepare_leaf(struct fixture *f)
     prepare(f, &layout, 7);
     /* A full millisecond long ago: so that the test's first one begins at 0. */
     fake_set_wall(&f->fake, T0 - HOUR_MS + 1);
-    assert_int_equal(snowflake_claim(&f->fake.snowflake, 0, 4096, 0, &range, &notify), 0);
-    atomic_store(&f->fake.snowflake.claimed_total, 0);
+    assert_int_equal(snowflake_claim(&f->fake.snowflake, NULL, 0, 4096, 0, &range, &notify), 0);
     fake_set_wall(&f->fake, T0);
 }
 
@@ -102,7 +101,7 @@ void snowflake_use_up(struct fixture *f)
     int rv;
 
     do {
-        rv = snowflake_claim(&f->fake.snowflake, 0, UINT32_MAX, 0, &range, &notify);
+        rv = snowflake_claim(&f->fake.snowflake, NULL, 0, UINT32_MAX, 0, &range, &notify);
     } while (rv == 0);
     assert_int_equal(rv, ERR_EMPTY);
 }

@@ -24,6 +24,14 @@
 #include "src/id/codec/snowflake_layout.h"
 #include "src/id/snowflake/snowflake.h"
 
+/* Was the last id of the worker id's slot of this time, and which sequence is the next? */
+static bool is_at(struct fixture *f, unsigned ms, uint32_t next)
+{
+    struct layout_position at = layout_position_of(atomic_load(&snowflake_slot_of(f)->word));
+
+    return at.unit == T0 + ms - f->fake.snowflake.layout.epoch_ms && at.next == next;
+}
+
 /* --- the answer --- */
 
 static void test_one_id(void **state)
@@ -166,6 +174,7 @@ static void test_bad_requests_claim_nothing(void **state)
         {"/api/segment/get/k?as=uuid", "bad_request"},
     };
     struct fixture *f = *state;
+    uint64_t before = atomic_load(&snowflake_slot_of(f)->word);
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         client_expect_error(f->client, "GET", cases[i].target, NULL, 400, cases[i].code);
@@ -174,7 +183,7 @@ static void test_bad_requests_claim_nothing(void **state)
     client_expect_error(f->client, "PUT", GET "k", "", 405, "method_not_allowed");
     client_expect_error(f->client, "GET", GET, NULL, 404, "no_route");
     client_expect_error(f->client, "GET", GET "a/b", NULL, 404, "no_route");
-    assert_int_equal(atomic_load(&f->fake.snowflake.claimed_total), 0);
+    assert_true(atomic_load(&snowflake_slot_of(f)->word) == before);
 }
 
 /* By the system's clock: about 25 milliseconds full of ids. */
@@ -228,7 +237,7 @@ static void test_count_beyond_the_layout(void **state)
     assert_non_null(strstr(reply.body, "\"code\":\"bad_count\""));
     assert_non_null(strstr(reply.body, "count=4097 is more than the 4096 ids of 64 milliseconds"));
     reply_release(&reply);
-    assert_int_equal(atomic_load(&f->fake.snowflake.claimed_total), 0);
+    assert_true(atomic_load(&snowflake_slot_of(f)->word) == 0);
     /* At the bound it is only a matter of time. */
     client_expect_error(f->client, "GET", GET "k?count=4096&timeout_ms=0", NULL, 503, "timeout");
 }
@@ -238,18 +247,16 @@ static void test_count_beyond_the_layout(void **state)
 static void test_all_ids_of_64_milliseconds(void **state)
 {
     struct fixture *f = *state;
-    uint64_t claimed = 2;
     struct segment_range range;
     struct reply reply;
     unsigned lines = 0;
     bool notify;
 
-    assert_int_equal(snowflake_claim(&f->fake.snowflake, 0, 2, 0, &range, &notify), 0);
+    assert_int_equal(snowflake_claim(&f->fake.snowflake, NULL, 0, 2, 0, &range, &notify), 0);
     client_request(f->client, "GET", GET "k?count=4096&format=range&timeout_ms=10000", NULL);
-    for (int ms = 0; ms <= LIMIT_RANGES_PER_REPLY; ms++) {
+    for (unsigned ms = 0; ms <= LIMIT_RANGES_PER_REPLY; ms++) {
         snowflake_at(f, ms);
-        claimed = 64 * (uint64_t)(ms + 1);
-        while (atomic_load(&f->fake.snowflake.claimed_total) < claimed) {
+        while (!is_at(f, ms, 64)) {
         }
     }
     client_read(f->client, false, &reply);
@@ -265,7 +272,7 @@ static void test_all_ids_of_64_milliseconds(void **state)
     }
     assert_int_equal(lines, LIMIT_RANGES_PER_REPLY);
     reply_release(&reply);
-    assert_int_equal(atomic_load(&f->fake.snowflake.claimed_total), 65 * 64);
+    assert_true(is_at(f, LIMIT_RANGES_PER_REPLY, 64));
 }
 
 static void test_contiguous(void **state)
@@ -278,12 +285,12 @@ static void test_contiguous(void **state)
 
     client_expect_error(f->client, "GET", GET "k?count=65&contiguous=1", NULL, 409,
                         "not_contiguous");
-    assert_int_equal(atomic_load(&f->fake.snowflake.claimed_total), 0);
+    assert_true(atomic_load(&snowflake_slot_of(f)->word) == 0);
     /* The rest of this millisecond is too short: it is burnt, and the next one has it. */
-    assert_int_equal(snowflake_claim(&f->fake.snowflake, 0, 1, 0, &range, &notify), 0);
+    assert_int_equal(snowflake_claim(&f->fake.snowflake, NULL, 0, 1, 0, &range, &notify), 0);
     client_request(f->client, "GET", GET "k?count=64&contiguous=1", NULL);
     fixture_await_waiting(f, 1);
-    assert_int_equal(atomic_load(&f->fake.snowflake.claimed_total), 64);
+    assert_true(is_at(f, 0, 64));
     snowflake_at(f, 1);
     client_read(f->client, false, &reply);
     assert_int_equal(snowflake_lines(&reply, ids, 64), 64);
@@ -292,7 +299,7 @@ static void test_contiguous(void **state)
     assert_int_equal(snowflake_decode(&f->fake.snowflake.layout, ids[0]).unix_ms, T0 + 1);
     /* What fits into the rest is taken from it. */
     snowflake_at(f, 2);
-    assert_int_equal(snowflake_claim(&f->fake.snowflake, 0, 1, 0, &range, &notify), 0);
+    assert_int_equal(snowflake_claim(&f->fake.snowflake, NULL, 0, 1, 0, &range, &notify), 0);
     client_call(f->client, "GET", GET "k?count=10&contiguous=1", NULL, &reply);
     assert_int_equal(snowflake_lines(&reply, ids, 64), 10);
     reply_release(&reply);
@@ -488,7 +495,7 @@ static void test_nobody_overtakes(void **state)
     fixture_await_waiting(f, 2);
     for (unsigned ms = 1; ms <= 3; ms++) {
         snowflake_at(f, ms);
-        while (ms < 3 && atomic_load(&f->fake.snowflake.claimed_total) < 64 * (ms + 1)) {
+        while (ms < 3 && !is_at(f, ms, 64)) {
         }
     }
     client_read(f->client, false, &reply);
@@ -520,11 +527,9 @@ static void test_client_gone_while_parked(void **state)
 {
     struct fixture *f = *state;
     struct client *other = fixture_connect(f);
-    uint64_t claimed;
     struct reply reply;
 
     snowflake_use_up(f);
-    claimed = atomic_load(&f->fake.snowflake.claimed_total);
     client_request(other, "GET", GET "k?count=9", NULL);
     fixture_await_waiting(f, 1);
     client_close(other);
@@ -532,7 +537,7 @@ static void test_client_gone_while_parked(void **state)
     snowflake_at(f, 1);
     client_call(f->client, "GET", GET "k", NULL, &reply);
     assert_int_equal(snowflake_one(f, &reply).sequence, 0);
-    assert_int_equal(atomic_load(&f->fake.snowflake.claimed_total), claimed + 1);
+    assert_true(is_at(f, 1, 1));
 }
 
 static void test_server_stops_while_parked(void **state)

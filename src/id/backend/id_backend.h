@@ -68,6 +68,7 @@ static inline const char *id_serving_name(enum id_serving serving)
     return names[serving];
 }
 
+/* A member, as this node sees it. */
 struct id_member {
     uint64_t id;
     char peer_address[LIMIT_ADDRESS_BYTES + 1];
@@ -79,12 +80,14 @@ struct id_member {
     enum id_serving serving; /* as far as this node knows */
     bool has_snowflake;      /* it serves snowflake ids */
     bool reachable;          /* this node has a link to it (itself: true) */
-    uint64_t match_index;    /* known on the leader; else 0 */
+    bool has_match;          /* this node leads, and knows: */
+    uint64_t match_index;    /* up to where its log is the same; else 0 */
     /* ID_UNKNOWN: not known here */
-    uint64_t lag;           /* committed, and not on its disk yet; of itself: not applied */
-    uint64_t round_trip_us; /* of the link to it */
-    uint64_t last_heard_ms; /* how long ago it answered; of itself 0 */
-    bool has_clock_offset;
+    uint64_t lag; /* committed, and not on its disk yet; of itself: not applied */
+    uint64_t
+        round_trip_us; /* of the link to it, if it answered in the last CLOCK_SAMPLE_FRESH_MS */
+    uint64_t last_heard_ms;  /* how long ago it answered; of itself 0 */
+    bool has_clock_offset;   /* it answered lately, and fast enough to be exact: */
     int64_t clock_offset_ms; /* its clock minus this node's */
 };
 
@@ -266,22 +269,6 @@ static inline unsigned id_health_lacks(const struct id_health *health)
  */
 
 #define ID_BUSIEST_TAGS 20
-#define ID_VERSION_BYTES 32
-
-/* A member, as this node sees it. */
-struct id_member_figures {
-    uint64_t id;
-    bool voter;
-    bool reachable;                 /* this node has a link to it (itself: true) */
-    bool has_match;                 /* this node leads, and knows: */
-    uint64_t match_index;           /* up to where its log is the same */
-    bool has_rtt;                   /* it answered in the last CLOCK_SAMPLE_FRESH_MS: */
-    uint64_t rtt_us;                /* round trip of the last request */
-    bool has_clock;                 /* the same, and fast enough to be exact: */
-    int64_t clock_off_ms;           /* its clock minus this node's */
-    struct level_range levels;      /* spoken by it; zeros until it registered */
-    char version[ID_VERSION_BYTES]; /* "" until it registered */
-};
 
 /* One of the busiest tags of this node. */
 struct id_tag_figures {
@@ -344,7 +331,7 @@ struct id_figures {
     struct id_disk_figures disk;
     struct id_backup_figures backups;
     size_t member_count;
-    struct id_member_figures members[LIMIT_NODES];
+    struct id_member members[LIMIT_NODES];
     size_t busiest_count;
     struct id_tag_figures busiest[ID_BUSIEST_TAGS]; /* fastest first */
 };

@@ -32,8 +32,8 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct worker_row, granted_until_ms),
     FIELD_NUMBER(struct worker_row, last_timestamp_ms),
     FIELD_NUMBER(struct worker_row, updated_ms),
-    FIELD_CHARS(struct worker_row, name),
-    FIELD_CHARS(struct worker_row, address),
+    FIELD_STRING(struct worker_row, name),
+    FIELD_STRING(struct worker_row, address),
     FIELD_NUMBER(struct worker_row, client), /* of rows that count for one */
 };
 #define ROW_FIELD_COUNT (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)

@@ -37,6 +37,8 @@
 enum worker_state { WORKER_HELD = 1, WORKER_RELEASED = 2 };
 enum worker_kind { WORKER_NODE = 1, WORKER_CLIENT = 2 }; /* held by a leafd node, or by a client */
 
+/* Its texts are borrowed: from the state machine, with a NUL after them, or from the bytes that it
+ * was decoded from. */
 struct worker_row {
     uint32_t id;    /* below LIMIT_WORKER_IDS */
     uint8_t state;  /* enum worker_state */
@@ -49,8 +51,8 @@ struct worker_row {
     uint64_t client;            /* its owner, which it counts for; 0: none */
     uint16_t name_len;          /* 1..LIMIT_WORKER_NAME_BYTES */
     uint16_t address_len;       /* 0..LIMIT_ADDRESS_BYTES */
-    char name[LIMIT_WORKER_NAME_BYTES + 1];
-    char address[LIMIT_ADDRESS_BYTES + 1];
+    const char *name;
+    const char *address;
 };
 
 /* The rest of its row's key, after the table: the id, of 2 bytes, or from WORKER_IDS_NARROW on of
@@ -229,7 +231,7 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
 
 /* The answer to a QUERY_WORKERS: rows with id >= first, at most limit. */
 struct worker_rows {
-    struct worker_row *rows; /* owned */
+    struct worker_row *rows; /* owned, their texts borrowed */
     size_t count;
     uint64_t log_ms; /* the log's time */
 };

@@ -83,8 +83,7 @@ const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t na
  * tags it names have now. */
 void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks);
 
-/* The row of a worker id, or NULL. Borrowed until the next apply, or call of this or the next
- * function. */
+/* The row of a worker id, or NULL. Borrowed until the next apply. */
 const struct worker_row *fsm_worker(const struct fsm *fsm, uint32_t worker_id);
 
 /* Row number `at` of these, in the order of the worker ids; NULL: no more. */

@@ -60,7 +60,6 @@ static struct machine *fsm_make(struct state *state)
 
     fsm->machine = (struct machine){.ops = &fsm_machine, .state = state};
     fsm->shown = MUST_HAVE(malloc(sizeof *fsm->shown));
-    fsm->shown_worker = MUST_HAVE(malloc(sizeof *fsm->shown_worker));
     fsm_clear(&fsm->machine);
     return &fsm->machine;
 }
@@ -69,7 +68,6 @@ static void fsm_free(struct machine *machine)
 {
     fsm_clear(machine);
     free(fsm_from(machine)->shown);
-    free(fsm_from(machine)->shown_worker);
     free(fsm_from(machine));
 }
 
@@ -281,7 +279,6 @@ static int fsm_load_row(struct machine *machine, const struct state_row *row)
 static void notify_all(struct fsm *fsm)
 {
     struct fsm_listener *listener = fsm->listener;
-    struct worker_row worker;
 
     if (listener == NULL) {
         return;
@@ -293,8 +290,7 @@ static void notify_all(struct fsm *fsm)
         listener->named_layout_changed(listener, &fsm->layouts.rows[i]);
     }
     for (size_t i = 0; listener->worker_changed != NULL && i < fsm->workers.count; i++) {
-        fsm_worker_row_show(fsm->workers.list[i].row, &worker);
-        listener->worker_changed(listener, &worker);
+        listener->worker_changed(listener, fsm->workers.list[i].row);
     }
     if (listener->tag_changed == NULL) {
         return;

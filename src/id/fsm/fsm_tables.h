@@ -362,26 +362,9 @@ void fsm_batch_apply(struct fsm *fsm, const struct machine_entry *entry,
  * reads: an acquire among 65,536 takes about 1 ms (docs/snowflake.md).
  */
 
-/* A worker_row without room for the longest texts: fsm_worker_row_show() gives it as worker.h
- * describes it. */
-struct fsm_worker_row {
-    uint64_t epoch;
-    uint64_t granted_from_ms;
-    uint64_t granted_until_ms;
-    uint64_t last_timestamp_ms;
-    uint64_t updated_ms;
-    uint64_t client;
-    uint32_t id;
-    uint8_t state;
-    uint8_t kind;
-    uint16_t name_len;
-    uint16_t address_len;
-    char texts[]; /* the name, the address */
-};
-
 /* A row, and those of its fields that a search through all rows reads. */
 struct fsm_worker {
-    struct fsm_worker_row *row;
+    struct worker_row *row; /* owned, with its texts */
     uint64_t until_ms : 63;
     uint64_t held : 1;
     uint64_t client;
@@ -397,9 +380,6 @@ struct fsm_workers {
 
 /* Forget all rows; also makes the table of a new machine, of zeros. */
 void fsm_workers_clear(struct fsm_workers *workers);
-
-/* Set *ret_row to the row. */
-void fsm_worker_row_show(const struct fsm_worker_row *row, struct worker_row *ret_row);
 
 /* The command is an acquire, renew or release. */
 void fsm_workers_apply(struct fsm *fsm, const struct command *command, struct buf *result);
@@ -478,8 +458,7 @@ struct fsm {
     const void *data;
     size_t len;
     struct fsm_foreseen foreseen;
-    struct tag_row *shown;           /* returned by fsm_tag() and fsm_recall_next() */
-    struct worker_row *shown_worker; /* by fsm_worker() and fsm_worker_at() */
+    struct tag_row *shown; /* returned by fsm_tag() and fsm_recall_next() */
     struct fsm_tags tags;
     struct fsm_recalls recalls;
     struct fsm_keys keys;

@@ -11,8 +11,6 @@
 #include "src/base/prng.h"
 #include "src/base/utf8.h"
 
-#define LIST_ROOM_MIN 64
-
 /* --- the list --- */
 
 /* The id's place in the list, or where it would be. */
@@ -36,69 +34,46 @@ static size_t list_place(const struct fsm_workers *workers, uint32_t id)
     return low;
 }
 
-static const struct fsm_worker_row *list_find(const struct fsm *fsm, uint32_t id)
+const struct worker_row *fsm_worker(const struct fsm *fsm, uint32_t id)
 {
     size_t at = list_place(&fsm->workers, id);
-    const struct fsm_worker_row *row = at < fsm->workers.count ? fsm->workers.list[at].row : NULL;
+    const struct worker_row *row = at < fsm->workers.count ? fsm->workers.list[at].row : NULL;
 
     return row != NULL && row->id == id ? row : NULL;
 }
 
-void fsm_worker_row_show(const struct fsm_worker_row *row, struct worker_row *ret_row)
-{
-    *ret_row = (struct worker_row){.id = row->id,
-                                   .state = row->state,
-                                   .kind = row->kind,
-                                   .epoch = row->epoch,
-                                   .granted_from_ms = row->granted_from_ms,
-                                   .granted_until_ms = row->granted_until_ms,
-                                   .last_timestamp_ms = row->last_timestamp_ms,
-                                   .updated_ms = row->updated_ms,
-                                   .client = row->client,
-                                   .name_len = row->name_len,
-                                   .address_len = row->address_len};
-    memcpy(ret_row->name, row->texts, row->name_len);
-    memcpy(ret_row->address, row->texts + row->name_len, row->address_len);
-}
-
-/* Replace the row, or insert it. */
-static void list_set(struct fsm_workers *workers, const struct worker_row *row)
+/* Replace the row, or insert it: a copy, which is returned. The texts may be the old row's. */
+static const struct worker_row *list_set(struct fsm_workers *workers, const struct worker_row *row)
 {
     size_t at = list_place(workers, row->id);
-    size_t texts = (size_t)row->name_len + row->address_len;
-    struct fsm_worker *worker;
+    struct worker_row *copy = MUST_HAVE(
+        calloc(1, sizeof *copy + (size_t)row->name_len + 1 + (size_t)row->address_len + 1));
+    char *name = (char *)(copy + 1);
+    char *address = name + row->name_len + 1;
 
-    if (at == workers->count || workers->list[at].row->id != row->id) {
-        if (workers->count == workers->room) {
-            workers->room = workers->room > 0 ? workers->room * 2 : LIST_ROOM_MIN;
-            workers->list =
-                MUST_HAVE(realloc(workers->list, workers->room * sizeof *workers->list));
-        }
-        worker = &workers->list[at];
-        memmove(worker + 1, worker, (workers->count - at) * sizeof *worker);
-        worker->row = NULL;
+    memcpy(name, row->name, row->name_len);
+    if (row->address_len > 0) {
+        memcpy(address, row->address, row->address_len);
+    }
+    *copy = *row;
+    copy->name = name;
+    copy->address = address;
+    if (at < workers->count && workers->list[at].row->id == row->id) {
+        free(workers->list[at].row);
+    } else {
+        workers->list =
+            array_room(workers->list, workers->count, &workers->room, sizeof *workers->list);
+        memmove(&workers->list[at + 1], &workers->list[at],
+                (workers->count - at) * sizeof *workers->list);
         workers->count++;
     }
-    worker = &workers->list[at];
-    free(worker->row);
-    worker->row = MUST_HAVE(malloc(sizeof *worker->row + texts));
-    *worker->row = (struct fsm_worker_row){.epoch = row->epoch,
-                                           .granted_from_ms = row->granted_from_ms,
-                                           .granted_until_ms = row->granted_until_ms,
-                                           .last_timestamp_ms = row->last_timestamp_ms,
-                                           .updated_ms = row->updated_ms,
-                                           .client = row->client,
-                                           .id = row->id,
-                                           .state = row->state,
-                                           .kind = row->kind,
-                                           .name_len = row->name_len,
-                                           .address_len = row->address_len};
-    memcpy(worker->row->texts, row->name, row->name_len);
-    memcpy(worker->row->texts + row->name_len, row->address, row->address_len);
-    worker->until_ms = row->granted_until_ms & INT64_MAX;
-    worker->client = row->client;
-    worker->held = row->state == WORKER_HELD;
-    worker->name = hash_bytes(row->name, row->name_len, workers->seed);
+    workers->list[at] =
+        (struct fsm_worker){.row = copy,
+                            .until_ms = copy->granted_until_ms & INT64_MAX,
+                            .held = copy->state == WORKER_HELD,
+                            .client = copy->client,
+                            .name = hash_bytes(name, copy->name_len, workers->seed)};
+    return copy;
 }
 
 /* --- acquire --- */
@@ -110,7 +85,7 @@ static bool ahead(const struct fsm *fsm, uint64_t ms, uint64_t by_ms)
 }
 
 /* A row from a backup of an older leafd may have no owner: any client may use it. */
-static bool is_anothers(const struct fsm_worker_row *row, uint64_t client, bool force)
+static bool is_anothers(const struct worker_row *row, uint64_t client, bool force)
 {
     return !force && row->client != 0 && client != 0 && !client_is(row->client, client);
 }
@@ -150,7 +125,7 @@ static int acquire_check(const struct fsm *fsm, const struct worker_acquire *acq
 }
 
 /* Its window is over, whether it was released or not. */
-static bool is_free(const struct fsm *fsm, const struct fsm_worker_row *row)
+static bool is_free(const struct fsm *fsm, const struct worker_row *row)
 {
     return row->granted_until_ms < fsm->settings.log_ms;
 }
@@ -160,13 +135,13 @@ static bool window_is_over(const struct fsm *fsm, const struct fsm_worker *worke
     return worker->until_ms < fsm->settings.log_ms;
 }
 
-static bool is_named(const struct fsm_worker_row *row, const struct worker_acquire *acquire)
+static bool is_named(const struct worker_row *row, const struct worker_acquire *acquire)
 {
-    return tag_name_compare(row->texts, row->name_len, acquire->name, acquire->name_len) == 0;
+    return tag_name_compare(row->name, row->name_len, acquire->name, acquire->name_len) == 0;
 }
 
 /* A later window would begin further ahead of the clock with each acquire. */
-static bool has_begun(const struct fsm *fsm, const struct fsm_worker_row *row)
+static bool has_begun(const struct fsm *fsm, const struct worker_row *row)
 {
     return row->granted_from_ms <= fsm->settings.log_ms;
 }
@@ -187,10 +162,10 @@ static bool is_offered(const struct fsm *fsm, const struct worker_acquire *acqui
 /* 0 with the worker id to grant, ERR_CONFLICT with its holder, or ERR_NOT_OWNER: it is in another
  * zone's pool. */
 static int choose_given(const struct fsm *fsm, const struct worker_acquire *acquire,
-                        const struct fsm_worker_row *own, uint32_t *ret_id)
+                        const struct worker_row *own, uint32_t *ret_id)
 {
     uint32_t id = acquire->worker_id;
-    const struct fsm_worker_row *row = list_find(fsm, id);
+    const struct worker_row *row = fsm_worker(fsm, id);
 
     *ret_id = id;
     if (own != NULL && own->id == id) {
@@ -214,13 +189,13 @@ static int choose_given(const struct fsm *fsm, const struct worker_acquire *acqu
 /* The lowest free id in [from, end). If there is none, *best is the choice: the released row whose
  * window ends first. */
 static bool choose_from(const struct fsm *fsm, uint32_t from, uint32_t end,
-                        const struct fsm_worker_row **best, uint32_t *ret_id)
+                        const struct worker_row **best, uint32_t *ret_id)
 {
     size_t at = list_place(&fsm->workers, from);
 
     for (uint32_t id = from; id < end; id++, at++) {
         const struct fsm_worker *worker = at < fsm->workers.count ? &fsm->workers.list[at] : NULL;
-        const struct fsm_worker_row *row;
+        const struct worker_row *row;
 
         if (worker == NULL || worker->row->id != id || window_is_over(fsm, worker)) {
             *ret_id = id;
@@ -237,7 +212,7 @@ static bool choose_from(const struct fsm *fsm, uint32_t from, uint32_t end,
 
 /* The same, without ids in a pool. */
 static bool choose_beside(const struct fsm *fsm, uint32_t from, uint32_t end,
-                          const struct fsm_worker_row **best, uint32_t *ret_id)
+                          const struct worker_row **best, uint32_t *ret_id)
 {
     const struct worker_pools *pools = &fsm->settings.pools;
 
@@ -264,14 +239,14 @@ static bool choose_beside(const struct fsm *fsm, uint32_t from, uint32_t end,
 
 /* 0 with the worker id to grant, or ERR_NO_WORKER_ID. */
 static int choose_any(const struct fsm *fsm, const struct worker_acquire *acquire,
-                      const struct fsm_worker_row *own, uint32_t *ret_id)
+                      const struct worker_row *own, uint32_t *ret_id)
 {
     const struct worker_pool *pool = pool_of(fsm, acquire);
     uint32_t end = id_end(fsm, acquire);
     uint32_t own_end = 1u << fsm->settings.layout.worker_bits;
     uint32_t from = end > own_end ? own_end : 0;
     uint32_t pool_end = pool == NULL ? 0 : pool->last < end ? pool->last + 1u : end;
-    const struct fsm_worker_row *best = NULL;
+    const struct worker_row *best = NULL;
     bool found;
 
     if (own != NULL && own->id < end && (!is_free(fsm, own) || is_offered(fsm, acquire, own->id))) {
@@ -306,29 +281,24 @@ static int acquire_window(const struct fsm *fsm, const struct worker_acquire *ac
     row->granted_from_ms = from_ms;
     row->granted_until_ms = until_ms;
     row->updated_ms = fsm->settings.log_ms;
-    memset(row->name, 0, sizeof row->name);
-    memset(row->address, 0, sizeof row->address);
-    ASSERT(acquire->name_len <= sizeof row->name && acquire->address_len <= sizeof row->address);
+    row->name = acquire->name;
     row->name_len = acquire->name_len;
+    row->address = acquire->address;
     row->address_len = acquire->address_len;
-    memcpy(row->name, acquire->name, acquire->name_len);
-    if (acquire->address_len > 0) {
-        memcpy(row->address, acquire->address, acquire->address_len);
-    }
     return 0;
 }
 
 /* The row of the name: the one it holds, else the one changed last; NULL: none. Rows of nodes and
  * clients are separate, except that no client may take a name that a node has or had. A client's
  * rows count only when free. */
-static const struct fsm_worker_row *find_name(const struct fsm *fsm,
-                                              const struct worker_acquire *acquire)
+static const struct worker_row *find_name(const struct fsm *fsm,
+                                          const struct worker_acquire *acquire)
 {
-    const struct fsm_worker_row *best = NULL;
+    const struct worker_row *best = NULL;
     uint64_t name = hash_bytes(acquire->name, acquire->name_len, fsm->workers.seed);
 
     for (size_t at = 0; at < fsm->workers.count; at++) {
-        const struct fsm_worker_row *row = fsm->workers.list[at].row;
+        const struct worker_row *row = fsm->workers.list[at].row;
 
         if (fsm->workers.list[at].name != name || !is_named(row, acquire) ||
             (row->kind != WORKER_NODE && (acquire->kind != WORKER_CLIENT || !is_free(fsm, row)))) {
@@ -359,19 +329,17 @@ static struct journal *worker_journal(const struct fsm *fsm, const struct worker
 /* Insert or replace, and update digest, changes (NULL while loading) and listener. */
 static void worker_put(struct fsm *fsm, const struct worker_row *row)
 {
-    const struct fsm_worker_row *old = list_find(fsm, row->id);
+    const struct worker_row *old = fsm_worker(fsm, row->id);
     struct fsm_listener *listener = fsm->listener;
-    struct worker_row before;
 
     ASSERT(row->id < LIMIT_WORKER_IDS && row->granted_from_ms <= row->granted_until_ms);
     ASSERT(old == NULL || row->epoch >= old->epoch);
     ASSERT(old == NULL || row->epoch == old->epoch ||
            row->granted_from_ms >= old->granted_until_ms); /* windows are disjoint */
     if (old != NULL) {
-        fsm_worker_row_show(old, &before);
-        journal_leave(worker_journal(fsm, &before));
+        journal_leave(worker_journal(fsm, old));
     }
-    list_set(&fsm->workers, row); /* which frees the old one */
+    row = list_set(&fsm->workers, row); /* which frees the old one */
     journal_enter(worker_journal(fsm, row));
     if (listener != NULL && listener->worker_changed != NULL && !fsm_journal(fsm)->loading) {
         listener->worker_changed(listener, row);
@@ -408,8 +376,8 @@ static bool is_same_client(uint64_t a, uint64_t b)
 /* A client's worker ids below the end of a share, except one. */
 struct holding {
     unsigned count;
-    unsigned over;                      /* those whose windows are over */
-    const struct fsm_worker_row *first; /* of these, the one that ended first; NULL: none */
+    unsigned over;                  /* those whose windows are over */
+    const struct worker_row *first; /* of these, the one that ended first; NULL: none */
 };
 
 static bool counts_for(const struct fsm *fsm, const struct fsm_worker *worker,
@@ -426,7 +394,7 @@ static struct holding holding_of(const struct fsm *fsm, const struct worker_acqu
     struct holding holding = {0};
 
     for (size_t at = 0; at < fsm->workers.count; at++) {
-        const struct fsm_worker_row *row = fsm->workers.list[at].row;
+        const struct worker_row *row = fsm->workers.list[at].row;
 
         if (!counts_for(fsm, &fsm->workers.list[at], acquire, end, but)) {
             continue;
@@ -442,11 +410,10 @@ static struct holding holding_of(const struct fsm *fsm, const struct worker_acqu
     return holding;
 }
 
-static void worker_leave(struct fsm *fsm, const struct fsm_worker_row *held)
+static void worker_leave(struct fsm *fsm, const struct worker_row *held)
 {
-    struct worker_row row;
+    struct worker_row row = *held;
 
-    fsm_worker_row_show(held, &row);
     worker_row_release(fsm, &row);
     worker_put(fsm, &row);
 }
@@ -512,7 +479,7 @@ static int share_room(struct fsm *fsm, const struct worker_acquire *acquire, uin
 /* --- a full table --- */
 
 /* The row that a new one takes the place of (worker.h). NULL: none can be forgotten. */
-static const struct fsm_worker_row *spare_row(const struct fsm *fsm)
+static const struct worker_row *spare_row(const struct fsm *fsm)
 {
     const struct fsm_worker *best = NULL;
 
@@ -529,15 +496,13 @@ static const struct fsm_worker_row *spare_row(const struct fsm *fsm)
 }
 
 /* Nothing may begin below what the row had: the rules are raised before it goes. */
-static void worker_forget(struct fsm *fsm, const struct fsm_worker_row *row)
+static void worker_forget(struct fsm *fsm, const struct worker_row *row)
 {
     size_t at = list_place(&fsm->workers, row->id);
-    struct worker_row gone;
 
     ASSERT(fsm->workers.list[at].row == row && is_free(fsm, row) && row->kind == WORKER_CLIENT);
     fsm_settings_raise(fsm, row->epoch, row->granted_until_ms);
-    fsm_worker_row_show(row, &gone);
-    journal_delete(worker_journal(fsm, &gone));
+    journal_delete(worker_journal(fsm, row));
     free(fsm->workers.list[at].row);
     fsm->workers.count--;
     memmove(&fsm->workers.list[at], &fsm->workers.list[at + 1],
@@ -545,19 +510,19 @@ static void worker_forget(struct fsm *fsm, const struct fsm_worker_row *row)
 }
 
 /* Set a status, and the row that it is about, if any. */
-static int show(struct worker_result *result, const struct fsm_worker_row *row, int status)
+static int show(struct worker_result *result, const struct worker_row *row, int status)
 {
     result->has_row = true;
-    fsm_worker_row_show(row, &result->row);
+    result->row = *row;
     return status;
 }
 
 static int apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
                          struct worker_result *result)
 {
-    const struct fsm_worker_row *own = find_name(fsm, acquire);
-    const struct fsm_worker_row *old;
-    const struct fsm_worker_row *spare;
+    const struct worker_row *own = find_name(fsm, acquire);
+    const struct worker_row *old;
+    const struct worker_row *spare;
     uint32_t forgotten = WORKER_ID_ANY;
     struct worker_row row = {0};
     bool is_given = acquire->worker_id != WORKER_ID_ANY;
@@ -581,7 +546,7 @@ static int apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
     if (err == ERR_NOT_OWNER) { /* without a row */
         return ERR_CONFLICT;
     }
-    old = list_find(fsm, row.id);
+    old = fsm_worker(fsm, row.id);
     if (err != 0) {
         ASSERT(err == ERR_CONFLICT && old != NULL);
         return show(result, old, err);
@@ -594,7 +559,7 @@ static int apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
         forgotten = spare->id; /* the share may replace its row */
     }
     if (old != NULL) {
-        fsm_worker_row_show(old, &row);
+        row = *old;
     } else {
         row.epoch = fsm->settings.rules.epoch;
         row.granted_until_ms = fsm->settings.rules.until_ms;
@@ -616,16 +581,16 @@ static int apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
         worker_leave(fsm, own);
     }
     if (forgotten != WORKER_ID_ANY) {
-        worker_forget(fsm, list_find(fsm, forgotten));
+        worker_forget(fsm, fsm_worker(fsm, forgotten));
     }
     worker_put(fsm, &row);
-    return show(result, list_find(fsm, row.id), 0);
+    return show(result, fsm_worker(fsm, row.id), 0);
 }
 
 static int apply_renew(struct fsm *fsm, const struct worker_renew *renew,
                        struct worker_result *result)
 {
-    const struct fsm_worker_row *old = list_find(fsm, renew->worker_id);
+    const struct worker_row *old = fsm_worker(fsm, renew->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
@@ -658,13 +623,13 @@ static int apply_renew(struct fsm *fsm, const struct worker_renew *renew,
         return ERR_INVALID; /* such a time was never granted */
     }
     worker_put(fsm, &row);
-    return show(result, list_find(fsm, row.id), 0);
+    return show(result, fsm_worker(fsm, row.id), 0);
 }
 
 static int apply_release(struct fsm *fsm, const struct worker_release *release,
                          struct worker_result *result)
 {
-    const struct fsm_worker_row *old = list_find(fsm, release->worker_id);
+    const struct worker_row *old = fsm_worker(fsm, release->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
@@ -696,25 +661,14 @@ static int apply_release(struct fsm *fsm, const struct worker_release *release,
         row.last_timestamp_ms = used_ms < row.granted_until_ms ? used_ms : row.granted_until_ms;
     }
     worker_put(fsm, &row);
-    return show(result, list_find(fsm, row.id), 0);
+    return show(result, fsm_worker(fsm, row.id), 0);
 }
 
 /* --- reading --- */
 
 const struct worker_row *fsm_worker_at(const struct fsm *fsm, size_t at)
 {
-    if (at >= fsm->workers.count) {
-        return NULL;
-    }
-    fsm_worker_row_show(fsm->workers.list[at].row, fsm->shown_worker);
-    return fsm->shown_worker;
-}
-
-const struct worker_row *fsm_worker(const struct fsm *fsm, uint32_t worker_id)
-{
-    size_t at = list_place(&fsm->workers, worker_id);
-
-    return list_find(fsm, worker_id) != NULL ? fsm_worker_at(fsm, at) : NULL;
+    return at < fsm->workers.count ? fsm->workers.list[at].row : NULL;
 }
 
 void fsm_workers_apply(struct fsm *fsm, const struct command *command, struct buf *result)
@@ -747,7 +701,7 @@ void fsm_workers_list(const struct fsm *fsm, const struct query *query, struct b
 
     for (size_t at = list_place(&fsm->workers, query->first);
          at < fsm->workers.count && count < query->limit; at++) {
-        fsm_worker_row_show(fsm->workers.list[at].row, &rows[count++]);
+        rows[count++] = *fsm->workers.list[at].row;
     }
     worker_rows_encode(rows, count, fsm->settings.log_ms, result);
     free(rows);
@@ -798,7 +752,7 @@ int fsm_workers_load(struct fsm *fsm, const struct state_row *loaded)
         return ERR_CORRUPT;
     }
     err = worker_row_read(loaded->value, loaded->value_len, &row);
-    if (err == 0 && list_find(fsm, row.id) != NULL) {
+    if (err == 0 && fsm_worker(fsm, row.id) != NULL) {
         err = ERR_EXISTS;
     }
     if (err == 0) {

@@ -127,9 +127,10 @@ struct lease {
     bool clock_bad;             /* no commands are sent */
     bool clock_fit;             /* by the last judgement the mark may follow the clock */
     struct lease_status status; /* as judged: refusal and wait_until_ms; denied */
-    struct worker_row holder;   /* of the fixed worker id, if status points to it */
-    struct timer due;           /* the next turn with work */
-    unsigned count;             /* config.workers */
+    struct worker_row holder;   /* of the fixed worker id, if status points to it; its name: */
+    char holder_name[LIMIT_WORKER_NAME_BYTES];
+    struct timer due; /* the next turn with work */
+    unsigned count;   /* config.workers */
     struct lease_slot slots[LIMIT_WORKERS_PER_NODE];
 };
 
@@ -416,6 +417,8 @@ static void acquire_answered(struct lease_slot *slot, const struct worker_result
         lease->status.holder = is_denied && result->has_row ? &lease->holder : NULL;
         if (lease->status.holder != NULL) {
             lease->holder = result->row;
+            memcpy(lease->holder_name, result->row.name, result->row.name_len);
+            lease->holder.name = lease->holder_name;
         }
     }
     if (slot->state != LEASE_NONE) {
@@ -470,15 +473,16 @@ static void slot_answered_cb(struct cluster_request *request)
     struct lease_slot *slot = request->data;
     struct lease *lease = slot->lease;
     struct worker_result result = {0};
+    BUF_LOCAL(reply);
     int err = request->status;
 
     ASSERT(slot->asking);
     slot->asking = false;
-    if (err == 0) {
-        err = worker_result_decode(request->reply.data, request->reply.len, &result);
-    }
     buf_free(&request->payload);
-    buf_free(&request->reply);
+    buf_move(&reply, &request->reply);
+    if (err == 0) {
+        err = worker_result_decode(reply.data, reply.len, &result);
+    }
     if (lease->stopped) {
         return;
     }

@@ -278,30 +278,22 @@ static int briefer_error(int a, int b)
     UNREACHABLE("an error that no slot returns");
 }
 
-/* End a claim: count its ids, or make the owner extend the mark that was in the way. */
-HOT static int claim_end(struct snowflake *snowflake, int err, bool lapsed,
-                         const struct segment_range *range, bool *ret_notify)
-{
-    if (err == 0) {
-        atomic_fetch_add_explicit(&snowflake->claimed_total, range->count, memory_order_relaxed);
-    } else if (lapsed) {
-        ASSERT(err == ERR_EMPTY);
-        /* If it was set already, its owner will clear it, and looks after that. */
-        *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
-    }
-    return err;
-}
-
-HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
-                        struct segment_range *ret_range, bool *ret_notify)
+HOT int snowflake_claim(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
+                        uint32_t count, uint64_t random, struct segment_range *ret_range,
+                        bool *ret_notify)
 {
     int refusal = atomic_load_explicit(&snowflake->refusal, memory_order_relaxed);
     int err = ERR_NO_WORKER_ID;
+    bool some_fits = named == NULL;
+    bool some_is_open = false;
     bool lapsed = false;
     uint32_t slots;
 
     ASSERT(count >= 1);
     *ret_notify = false;
+    if (named != NULL && snowflake_named_is_deleted(named)) {
+        return ERR_NOT_FOUND;
+    }
     if (refusal != 0) {
         return refusal;
     }
@@ -310,14 +302,35 @@ HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t cou
     }
     slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
     for (uint32_t i = 0; i < slots && err != 0; i++) {
-        const struct named_layout own = named_layout_of(&snowflake->layout);
-        struct snowflake_slot *slot = &snowflake->slots[(hint % slots + i) % slots];
-        int slot_err = slot_claim(snowflake, slot, &own, true, &slot->word, &slot->start, count,
-                                  random, ret_range, &lapsed);
+        uint32_t k = (hint % slots + i) % slots;
+        struct snowflake_slot *slot = &snowflake->slots[k];
+        int slot_err;
 
+        if (named == NULL) {
+            const struct named_layout own = named_layout_of(&snowflake->layout);
+
+            slot_err = slot_claim(snowflake, slot, &own, true, &slot->word, &slot->start, count,
+                                  random, ret_range, &lapsed);
+        } else if (slot->worker >> named->row.layout.bits.worker_bits != 0) {
+            some_is_open |= (atomic_load_explicit(&named->words[k].word, memory_order_relaxed) &
+                             LAYOUT_WORD_CLOSED) == 0;
+            continue;
+        } else {
+            slot_err = slot_claim(snowflake, slot, &named->row.layout, false, &named->words[k].word,
+                                  &named->words[k].start, count, random, ret_range, &lapsed);
+            some_fits = some_fits || slot_err != ERR_NO_WORKER_ID;
+        }
         err = slot_err == 0 ? 0 : briefer_error(err, slot_err);
     }
-    return claim_end(snowflake, err, lapsed, ret_range, ret_notify);
+    if (some_is_open && !some_fits) {
+        err = ERR_CONFLICT;
+    }
+    if (err != 0 && lapsed) {
+        ASSERT(err == ERR_EMPTY);
+        /* If it was set already, its owner will clear it, and looks after that. */
+        *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
+    }
+    return err;
 }
 
 /* --- named layouts --- */
@@ -383,45 +396,4 @@ uint32_t snowflake_ends(const struct snowflake *snowflake,
         }
     }
     return count;
-}
-
-int snowflake_named_claim(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
-                          uint32_t count, uint64_t random, struct segment_range *ret_range,
-                          bool *ret_notify)
-{
-    int refusal = atomic_load_explicit(&snowflake->refusal, memory_order_relaxed);
-    int err = ERR_NO_WORKER_ID;
-    bool some_fits = false;
-    bool some_is_open = false;
-    bool lapsed = false;
-    uint32_t slots;
-
-    ASSERT(count >= 1);
-    *ret_notify = false;
-    if (snowflake_named_is_deleted(named)) {
-        return ERR_NOT_FOUND;
-    }
-    if (refusal != 0) {
-        return refusal;
-    }
-    slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
-    for (uint32_t i = 0; i < slots && err != 0; i++) {
-        uint32_t k = (hint % slots + i) % slots;
-        int slot_err;
-
-        if (snowflake->slots[k].worker >> named->row.layout.bits.worker_bits != 0) {
-            some_is_open |= (atomic_load_explicit(&named->words[k].word, memory_order_relaxed) &
-                             LAYOUT_WORD_CLOSED) == 0;
-            continue;
-        }
-        slot_err = slot_claim(snowflake, &snowflake->slots[k], &named->row.layout, false,
-                              &named->words[k].word, &named->words[k].start, count, random,
-                              ret_range, &lapsed);
-        some_fits = some_fits || slot_err != ERR_NO_WORKER_ID;
-        err = slot_err == 0 ? 0 : briefer_error(err, slot_err);
-    }
-    if (some_is_open && !some_fits) {
-        err = ERR_CONFLICT;
-    }
-    return claim_end(snowflake, err, lapsed, ret_range, ret_notify);
 }

@@ -30,8 +30,8 @@
  *
  * Failure modes: see snowflake_claim().
  *
- * Threads: snowflake_claim, _last_used_ms, _named_find, _named_claim and _named_is_deleted from
- * any; the rest from the owner (the raft loop). All shared fields are atomics.
+ * Threads: snowflake_claim, _last_used_ms, _named_find and _named_is_deleted from any; the rest
+ * from the owner (the raft loop). All shared fields are atomics.
  */
 #ifndef LEAFD_ID_SNOWFLAKE_SNOWFLAKE_H
 #define LEAFD_ID_SNOWFLAKE_SNOWFLAKE_H
@@ -117,9 +117,7 @@ struct snowflake {
     /* A claim found the mark lapsed: the owner must extend it, and clears this flag first. */
     _Atomic bool wanted;
     struct snowflake_slot slots[LIMIT_SNOWFLAKE_SLOTS];
-    _Atomic uint64_t claimed_total; /* ids claimed; relaxed; for "used since" and metrics */
-    char padding[56];               /* above: changes with every claim; below: rarely changes */
-    struct layout_words_all named;  /* layouts by name */
+    struct layout_words_all named; /* layouts by name */
 };
 
 void snowflake_init(struct snowflake *snowflake, const struct clock *clock);
@@ -151,21 +149,26 @@ uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
                                 const struct snowflake_slot *slot);
 
 /*
- * Claim 1..count ids of one millisecond of one slot (a range of consecutive ids). `hint` spreads
- * the callers over several worker ids (an HTTP loop's index); `random` is any random number.
+ * Claim 1..count ids of one unit of time of one slot, as a range: under the cluster's own layout
+ * (named: NULL), whose unit is a millisecond, or under a named one, in plain form
+ * (snowflake_layout.h). `hint` spreads the callers over several worker ids (an HTTP loop's index);
+ * `random` is any random number.
  *
  * 0 with *ret_range, from any slot that can serve. Else the error that will end soonest:
- *  - ERR_EMPTY, try again in a millisecond: this millisecond is used up; or the mark must be
- *    extended first (`wanted` is set, and *ret_notify for the claim that set it: notify the owner);
- *    or the clock went back by no more than LIMIT_CLOCK_BACK_WAIT_MS, and the last millisecond, in
- *    which claims meanwhile continue, is used up; or the clock has not reached from_ms and will
- *    within SNOWFLAKE_FROM_WAIT_MS.
+ *  - ERR_EMPTY, try again in a millisecond: this unit is used up; or the mark must be extended
+ *    first (`wanted` is set, and *ret_notify for the claim that set it: notify the owner); or the
+ *    clock went back by no more than LIMIT_CLOCK_BACK_WAIT_MS, and the last unit, in which claims
+ *    meanwhile continue, is used up; or the clock has not reached from_ms and will within
+ *    SNOWFLAKE_FROM_WAIT_MS.
  *  - ERR_CLOCK_BACKWARDS: the clock is further back than these bounds.
  *  - ERR_WINDOW_EXPIRED, ERR_EPOCH_EXHAUSTED, ERR_NO_WORKER_ID (no layout, or no live slot, yet).
- * The owner's refusal comes before all of them. *ret_notify is always set.
+ *  - ERR_CONFLICT: this process has worker ids, and none of them fits the named layout's bits.
+ * The owner's refusal comes before all of them, and ERR_NOT_FOUND (the named layout is deleted)
+ * before that. *ret_notify is always set.
  */
-int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
-                    struct segment_range *ret_range, bool *ret_notify) MUST_CHECK;
+int snowflake_claim(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
+                    uint32_t count, uint64_t random, struct segment_range *ret_range,
+                    bool *ret_notify) MUST_CHECK;
 
 /* --- named layouts --- */
 
@@ -194,15 +197,5 @@ struct snowflake_end {
  * Returns how many; 0 until the cluster's own is known. */
 uint32_t snowflake_ends(const struct snowflake *snowflake,
                         struct snowflake_end ret_ends[1 + LIMIT_LAYOUTS]);
-
-/*
- * Claim 1..count ids of one unit of one slot, as snowflake_claim() does: *ret_range has their plain
- * forms (snowflake_layout.h). Errors as there, for units instead of milliseconds, and
- *  - ERR_NOT_FOUND: the layout is deleted.
- *  - ERR_CONFLICT: this process has worker ids, and none of them fits the layout's bits.
- */
-int snowflake_named_claim(struct snowflake *snowflake, struct layout_words *named, unsigned hint,
-                          uint32_t count, uint64_t random, struct segment_range *ret_range,
-                          bool *ret_notify) MUST_CHECK;
 
 #endif

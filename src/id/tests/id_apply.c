@@ -539,6 +539,11 @@ struct worker_result id_apply_release(struct id_apply *apply, struct worker_rele
     return apply_worker(apply, &command);
 }
 
+bool id_apply_is_named(const struct worker_row *row, const char *name)
+{
+    return tag_name_compare(row->name, row->name_len, name, strlen(name)) == 0;
+}
+
 bool id_apply_same_worker(const struct worker_row *a, const struct worker_row *b)
 {
     struct buf left = BUF_INIT;

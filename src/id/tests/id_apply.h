@@ -131,6 +131,8 @@ struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acqu
 struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew renew);
 struct worker_result id_apply_release(struct id_apply *apply, struct worker_release release);
 
+bool id_apply_is_named(const struct worker_row *row, const char *name);
+
 /* True if the rows have the same id and the same bytes. */
 bool id_apply_same_worker(const struct worker_row *a, const struct worker_row *b);
 

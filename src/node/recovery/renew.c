@@ -344,7 +344,7 @@ static void put_worker(struct renewing *renewing, struct worker_row *row)
 static int renew_worker(struct renewing *renewing, const struct saved_row *row)
 {
     struct worker_row worker = {0};
-    char name[sizeof worker.name];
+    char name[LIMIT_WORKER_NAME_BYTES + 1];
     int err = worker_key_read((const uint8_t *)row->key + 1, row->key_len - 1, &worker.id)
                   ? worker_row_read(saved_value(row), row->value_len, &worker)
                   : ERR_CORRUPT;
@@ -358,8 +358,7 @@ static int renew_worker(struct renewing *renewing, const struct saved_row *row)
     if (len < 0 || (size_t)len >= sizeof name || strncmp(worker.name, "was:", 4) == 0) {
         len = snprintf(name, sizeof name, "restored/%u", worker.id);
     }
-    memset(worker.name, 0, sizeof worker.name);
-    memcpy(worker.name, name, (size_t)len);
+    worker.name = name;
     worker.name_len = (uint16_t)len;
     put_worker(renewing, &worker);
     return 0;
@@ -433,9 +432,10 @@ static void put_new_rows(struct renewing *renewing, struct state *before)
     }
     /* Worker ids that are not in the state may have been granted since. */
     for (uint32_t id = 0; id < workers; id++) {
-        struct worker_row row = {.id = id, .kind = WORKER_CLIENT};
+        char name[sizeof "restored/4294967295"];
+        struct worker_row row = {.id = id, .kind = WORKER_CLIENT, .name = name};
 
-        row.name_len = (uint16_t)snprintf(row.name, sizeof row.name, "restored/%u", id);
+        row.name_len = (uint16_t)snprintf(name, sizeof name, "restored/%u", id);
         put_worker(renewing, &row);
     }
 }

@@ -51,7 +51,12 @@ static struct id_figures figures_of(struct world *w, uint64_t id)
     return figures;
 }
 
-static const struct id_member_figures *member(const struct id_figures *figures, uint64_t id)
+static bool has_rtt(const struct id_member *seen)
+{
+    return seen->round_trip_us != ID_UNKNOWN;
+}
+
+static const struct id_member *member(const struct id_figures *figures, uint64_t id)
 {
     for (size_t i = 0; i < figures->member_count; i++) {
         if (figures->members[i].id == id) {
@@ -81,9 +86,10 @@ static void test_roles_terms_and_indexes(void **state)
         assert_int_equal(figures.member_count, 3);
         assert_int_equal(figures.workers, 3);
         for (uint64_t other = 1; other <= 3; other++) {
-            const struct id_member_figures *seen = member(&figures, other);
+            const struct id_member *seen = member(&figures, other);
 
-            assert_true(seen->voter && seen->reachable);
+            assert_string_equal(seen->role, "voter");
+            assert_true(seen->reachable);
             assert_int_equal(seen->has_match, id == w->leader);
             assert_string_not_equal(seen->version, "");
             assert_true(!seen->has_match || seen->match_index >= 2);
@@ -99,19 +105,24 @@ static void test_links_and_clocks(void **state)
     struct id_cluster_status status = {0};
 
     (void)state;
-    assert_false(member(&figures, 1)->has_rtt || member(&figures, 1)->has_clock);
-    assert_true(member(&figures, 2)->has_rtt && member(&figures, 3)->has_rtt);
-    assert_true(member(&figures, 2)->has_clock && member(&figures, 3)->has_clock);
-    assert_int_equal(member(&figures, 2)->rtt_us, 0); /* the ring's frames take no time */
-    assert_int_equal(member(&figures, 2)->clock_off_ms, AHEAD_MS);
-    assert_int_equal(member(&figures, 3)->clock_off_ms, 0);
+    assert_false(has_rtt(member(&figures, 1)) || member(&figures, 1)->has_clock_offset);
+    assert_true(has_rtt(member(&figures, 2)) && has_rtt(member(&figures, 3)));
+    assert_true(member(&figures, 2)->has_clock_offset && member(&figures, 3)->has_clock_offset);
+    assert_int_equal(member(&figures, 2)->round_trip_us, 0); /* the ring's frames take no time */
+    assert_int_equal(member(&figures, 2)->clock_offset_ms, AHEAD_MS);
+    assert_int_equal(member(&figures, 3)->clock_offset_ms, 0);
     figures = figures_of(w, 2);
-    assert_int_equal(member(&figures, 1)->clock_off_ms, -AHEAD_MS);
+    assert_int_equal(member(&figures, 1)->clock_offset_ms, -AHEAD_MS);
+    /* Its own clock has moved since they answered. */
+    ring_node(&w->ring, 1)->wall_ahead_ms += 70;
+    health_status(&ring_node(&w->ring, 1)->ids.health, &status);
+    assert_int_equal(status.members[1].clock_offset_ms, AHEAD_MS - 70);
+    ring_node(&w->ring, 1)->wall_ahead_ms -= 70;
     ring_isolate(&w->ring, 3, true);
     ring_run_ms(&w->ring, CLOCK_SAMPLE_FRESH_MS + LOOK_MS);
     figures = figures_of(w, 1);
-    assert_false(member(&figures, 3)->has_rtt || member(&figures, 3)->has_clock);
-    assert_true(member(&figures, 2)->has_rtt);
+    assert_false(has_rtt(member(&figures, 3)) || member(&figures, 3)->has_clock_offset);
+    assert_true(has_rtt(member(&figures, 2)));
     assert_null(clock_sync_link(&ring_node(&w->ring, 1)->replica.clock_sync, 3));
     health_status(&ring_node(&w->ring, 1)->ids.health, &status);
     assert_false(status.members[2].has_clock_offset);
@@ -238,11 +249,11 @@ static void test_a_standby_is_a_member_as_any_other(void **state)
         health_status(&ring_node(&w->ring, id)->ids.health, &status);
         assert_int_equal(status.member_count, 3);
         for (uint64_t other = 1; other <= 3; other++) {
-            const struct id_member_figures *seen = member(&figures, other);
+            const struct id_member *seen = member(&figures, other);
 
-            assert_int_equal(seen->voter, other != standby);
+            assert_int_equal(strcmp(seen->role, "voter") == 0, other != standby);
             assert_true(seen->reachable);
-            assert_int_equal(seen->has_rtt && seen->has_clock, other != id);
+            assert_int_equal(has_rtt(seen) && seen->has_clock_offset, other != id);
             assert_int_equal(seen->has_match, id == w->leader);
             assert_string_equal(status.members[other - 1].role,
                                 other == standby ? "standby" : "voter");

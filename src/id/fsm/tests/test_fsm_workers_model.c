@@ -156,7 +156,7 @@ static void row_is(const struct world *world, const struct worker_row *row, cons
 
     (void)snprintf(name, sizeof name, "name-%u", slot->name);
     assert_ptr_equal(slot, &world->slots[row->id]);
-    assert_string_equal(row->name, name);
+    assert_true(id_apply_is_named(row, name));
     assert_int_equal(row->state, slot->held ? WORKER_HELD : WORKER_RELEASED);
     assert_true(row->epoch == slot->epoch);
     assert_true(row->granted_from_ms == slot->from);

@@ -285,18 +285,22 @@ static void fill(struct table *t, struct prng *prng, unsigned count, uint64_t fr
                  uint64_t over_ms)
 {
     for (unsigned i = 0; i < count; i++) {
+        char name[32];
+        char address[32];
         struct worker_row row = {.id = FIRST + i,
                                  .state = i % 2 == 0 ? WORKER_HELD : WORKER_RELEASED,
                                  .kind = i % 50 == 0 ? WORKER_NODE : WORKER_CLIENT,
                                  .epoch = 1 + prng_below(prng, 50),
                                  .granted_from_ms = T - 1000,
                                  .granted_until_ms = T + from_ms + over_ms * i / count,
-                                 .updated_ms = T};
+                                 .updated_ms = T,
+                                 .name = name,
+                                 .address = address};
 
         row.client = row.kind == WORKER_CLIENT && row.state == WORKER_HELD ? 1 + i % 3 : 0;
-        row.name_len = (uint16_t)snprintf(row.name, sizeof row.name, "payments-7d4b9c-%05u", i);
-        row.address_len = (uint16_t)snprintf(row.address, sizeof row.address, "10.1.%u.%u:8080",
-                                             i / 256, i % 256);
+        row.name_len = (uint16_t)snprintf(name, sizeof name, "payments-7d4b9c-%05u", i);
+        row.address_len =
+            (uint16_t)snprintf(address, sizeof address, "10.1.%u.%u:8080", i / 256, i % 256);
         worker_row_put(&t->workers[row.id], &row);
     }
     state_free(fsm_state(t->fsm));

@@ -52,7 +52,7 @@ int lease_world_claim(struct lease_node *node, uint32_t count, struct segment_ra
 
     ASSERT(node->up);
     world->random = world->random * 6364136223846793005ULL + 1442695040888963407ULL;
-    err = snowflake_claim(&node->snowflake, (unsigned)(world->random >> 33), count,
+    err = snowflake_claim(&node->snowflake, NULL, (unsigned)(world->random >> 33), count,
                           world->random >> 20, ret_range, &notify);
     if (err != 0) {
         return err;

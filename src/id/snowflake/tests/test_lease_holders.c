@@ -4,6 +4,7 @@
  *
  * Thread: one. Time is the world's.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"
@@ -113,7 +114,7 @@ static void test_name_stolen(void **state)
     unsigned proposals;
 
     (void)state;
-    memcpy(name, lease_world_row(world, node, 0)->name, sizeof name);
+    (void)snprintf(name, sizeof name, "%s", lease_world_row(world, node, 0)->name);
     assert_int_equal(lease_world_steal(world, WORKER_CLIENT, name, WORKER_ID_ANY), ERR_CONFLICT);
     assert_int_equal(lease_world_steal(world, WORKER_NODE, name, WORKER_ID_ANY), 0);
     theirs_ms = fsm_worker(world->log, id.worker)->granted_until_ms;

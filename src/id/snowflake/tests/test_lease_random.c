@@ -175,7 +175,7 @@ static void operate(struct chaos *chaos)
     }
     switch (below(chaos, 4)) {
     case 0:
-        memcpy(name, row->name, sizeof name);
+        (void)snprintf(name, sizeof name, "%s", row->name);
         (void)lease_world_steal(chaos->world, WORKER_NODE, name, WORKER_ID_ANY);
         break;
     case 1:

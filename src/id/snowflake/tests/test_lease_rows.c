@@ -15,6 +15,8 @@
 
 /* --- rows --- */
 
+static char own_name[LIMIT_WORKER_NAME_BYTES + 1]; /* of the row made last */
+
 /* A row of this name that is held, as the log would have it. */
 static struct worker_row own_row(const struct lease_node *node, uint32_t id)
 {
@@ -22,8 +24,9 @@ static struct worker_row own_row(const struct lease_node *node, uint32_t id)
                              .state = WORKER_HELD,
                              .kind = WORKER_NODE,
                              .epoch = 1,
-                             .granted_until_ms = node->world->true_ms + LEASE_WORLD_WINDOW_MS};
-    int len = snprintf(row.name, sizeof row.name, "node-%u/%016llx/0", (unsigned)node->id,
+                             .granted_until_ms = node->world->true_ms + LEASE_WORLD_WINDOW_MS,
+                             .name = own_name};
+    int len = snprintf(own_name, sizeof own_name, "node-%u/%016llx/0", (unsigned)node->id,
                        (unsigned long long)node->store_id);
 
     row.name_len = (uint16_t)len;
@@ -61,7 +64,7 @@ static void test_row_of_the_own_acquire(void **state)
         row = own_row(node, 5);
         row.kind = i == 1 ? WORKER_CLIENT : WORKER_NODE;
         row.state = i == 2 ? WORKER_RELEASED : WORKER_HELD;
-        row.name[row.name_len - 1] = i == 3 ? '1' : '0';
+        own_name[row.name_len - 1] = i == 3 ? '1' : '0';
         lease_worker_changed(node->lease, &row);
         lease_world_run(world, LEASE_WORLD_SOON_MS);
         assert_int_equal(node->write_count, 0);

@@ -53,6 +53,7 @@ struct race {
     uint64_t offset_ms;        /* from the monotonic clock to this race's wall clock */
     uint32_t largest;          /* claim */
     _Atomic unsigned claimers; /* that still claim */
+    _Atomic uint64_t claimed;  /* ids, by all of them */
     bool alone;                /* worker 0 alone, with no other to help out */
     struct bounds bounds[WORKERS];
 };
@@ -79,12 +80,12 @@ static void hold_up(struct claimer *c, uint64_t wall_ms)
     uint64_t dice = prng_below(&c->prng, HOLD_UP_LONG);
     /* Long ones until the slot's time is out of reach of the reading. */
     uint64_t until_ms = dice == 0 ? wall_ms + LIMIT_CLOCK_BACK_WAIT_MS : 0;
-    uint64_t claimed = atomic_load(&snowflake->claimed_total);
+    uint64_t claimed = atomic_load(&c->race->claimed);
 
     if (dice % HOLD_UP_SHORT > 0) {
         return;
     }
-    while (atomic_load(&snowflake->claimed_total) == claimed ||
+    while (atomic_load(&c->race->claimed) == claimed ||
            snowflake_last_used_ms(snowflake, &snowflake->slots[0]) <= until_ms) {
         /* The others may be held up as well, or done. */
         if (clock_now_ms(clock_system()) + c->race->offset_ms > wall_ms + 20) {
@@ -128,13 +129,14 @@ static void *claim_all(void *data)
         uint32_t count = (uint32_t)prng_below(&c->prng, most) + 1;
         struct segment_range range;
         bool notify;
-        int err = snowflake_claim(&c->race->snowflake, c->index, count, prng_next(&c->prng), &range,
-                                  &notify);
+        int err = snowflake_claim(&c->race->snowflake, NULL, c->index, count, prng_next(&c->prng),
+                                  &range, &notify);
 
         c->notifies += notify;
         if (err == 0) {
             ASSERT(!notify && range.count >= 1 && range.count <= count);
             note_range(c, &range);
+            atomic_fetch_add(&c->race->claimed, range.count);
             continue;
         }
         ASSERT(err == ERR_EMPTY); /* there is a live slot all the time, and a clock that is right */
@@ -186,8 +188,7 @@ static void *own(void *data)
     struct snowflake_slot *other = race->alone ? NULL : &race->snowflake.slots[1];
 
     while (atomic_load(&race->claimers) > 0) {
-        if (other != NULL && other->worker == 1 &&
-            atomic_load(&race->snowflake.claimed_total) > IDS / 3) {
+        if (other != NULL && other->worker == 1 && atomic_load(&race->claimed) > IDS / 3) {
             other = race_replace(race, other);
         }
         if (!atomic_exchange(&race->snowflake.wanted, false)) {
@@ -269,7 +270,7 @@ static void run_race(const struct snowflake_layout *layout, bool alone, uint32_t
     assert_int_equal(pthread_join(owner, NULL), 0);
     /* The limits lapsed at the start, when they were the lower bounds, and again and again. */
     assert_true(notifies > 2);
-    assert_int_equal(atomic_load(&race->snowflake.claimed_total), IDS);
+    assert_int_equal(atomic_load(&race->claimed), IDS);
     check_ids(race, ids);
     free(ids);
     free(race);

@@ -188,8 +188,8 @@ static void walk_claim(struct walk *w)
     for (uint32_t i = 0; i < WORKERS; i++) {
         expected = expected || walk_can_serve(w, i);
     }
-    err = snowflake_claim(&w->snowflake, (unsigned)prng_next(&w->prng), count, prng_next(&w->prng),
-                          &range, &notify);
+    err = snowflake_claim(&w->snowflake, NULL, (unsigned)prng_next(&w->prng), count,
+                          prng_next(&w->prng), &range, &notify);
     assert_int_equal(err == 0, expected);
     if (err != 0) {
         w->failures[failure_kind(err)]++;
