@@ -496,9 +496,7 @@ static void *api_loop_begin(void *data, unsigned index, struct conns *conns, str
     conns->lets_go = &api->backend->health->drained;
     loop->port = port;
     loop->index = index;
-    if (api->auth != NULL) {
-        loop->tokens = auth_take(api->auth, &loop->tokens_generation);
-    }
+    loop->tokens = auth_take(api->auth, &loop->tokens_generation);
     if (api->backend->figures != NULL) {
         id_cuts_copy(api->backend->figures, &loop->cuts);
     }
@@ -575,7 +573,7 @@ static void wake_tag_cb(struct mailbox_item *item)
 
     if (wake->tag != NULL) {
         segment_wake(wake->loop, wake->tag);
-    } else if (wake->loop->api->auth != NULL) {
+    } else {
         take_cuts(wake->loop);
     }
     free(wake);

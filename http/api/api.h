@@ -48,8 +48,8 @@ const struct route *router_route(size_t at);
 
 struct api;
 
-/* auth: the access rules; NULL: every client may do everything. resp: the protocol of the listener
- * at settings->resp_address; NULL: none. All are borrowed until api_free(). */
+/* auth: the access rules. resp: the protocol of the listener at settings->resp_address; NULL: none.
+ * All are borrowed until api_free(). */
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
                     struct id_backend *backend, struct auth *auth, const struct talker *resp);
 

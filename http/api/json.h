@@ -170,7 +170,7 @@ extern const char *const layout_orders[];
 void layout_row_json_put(const struct layout_row *row, bool deleted, struct buf *json);
 
 /* Append the layout of this cluster's snowflake ids: an object, or null if this node does not know
- * it. `before` is put first, unchanged. */
+ * it, or for NULL. `before` is put first, unchanged. */
 void layout_json_put(const struct snowflake *snowflake, const char *before, struct buf *json);
 
 #endif

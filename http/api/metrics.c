@@ -226,7 +226,7 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
 {
     static const int codes[] = REFUSAL_CODES;
     struct snowflake_end ends[1 + LIMIT_LAYOUTS];
-    uint32_t count = backend->snowflake != NULL ? snowflake_ends(backend->snowflake, ends) : 0;
+    uint32_t count = snowflake_ends(backend->snowflake, ends);
     uint64_t now_ms = clock_wall_ms(backend->clock);
     int refusal = refusal_now(backend);
 
@@ -405,7 +405,7 @@ static void put_durations(struct exposition *to, const struct id_figures *now)
     }
 }
 
-/* The busiest tags that the identity may use; NULL: all. */
+/* The busiest tags that the identity may use. */
 static void expose_busiest_tags(struct exposition *to, const struct id_figures *now,
                                 const struct identity *identity)
 {
@@ -424,7 +424,7 @@ static void expose_busiest_tags(struct exposition *to, const struct id_figures *
             BUF_LOCAL(labels);
 
             if ((k < 2 || tag->lasts_s != UINT64_MAX) &&
-                (identity == NULL || identity_may_use(identity, tag->name, tag->name_len))) {
+                identity_may_use(identity, tag->name, tag->name_len)) {
                 expose_label(&labels, "tag", tag->name, tag->name_len);
                 expose_real(to, buf_text(&labels),
                             k == 0   ? tag->per_s
@@ -712,17 +712,15 @@ int handle_metrics(struct conn *conn)
         expose_members(&to, now);
         put_disk(&to, now);
         put_durations(&to, now);
-        expose_busiest_tags(&to, now, api->auth != NULL ? gate_identity(conn) : NULL);
+        expose_busiest_tags(&to, now, gate_identity(conn));
     }
     metrics_process_put(&to);
-    if (reloads != NULL) {
-        expose_family(&to, "leafd_reloads_total", "How often the settings were read again.");
-        expose_of(&to, "result", "done", id_count_of(&reloads->done));
-        expose_of(&to, "result", "refused", id_count_of(&reloads->refused));
-        expose_family(&to, "leafd_reload_timestamp_seconds",
-                      "Unix time of the last reload that was done; 0: none yet.");
-        expose_ms(&to, "", (int64_t)id_count_of(&reloads->done_ms));
-    }
+    expose_family(&to, "leafd_reloads_total", "How often the settings were read again.");
+    expose_of(&to, "result", "done", id_count_of(&reloads->done));
+    expose_of(&to, "result", "refused", id_count_of(&reloads->refused));
+    expose_family(&to, "leafd_reload_timestamp_seconds",
+                  "Unix time of the last reload that was done; 0: none yet.");
+    expose_ms(&to, "", (int64_t)id_count_of(&reloads->done_ms));
     put_stalls(&to, loop);
     expose_family(&to, "leafd_build_info", "1, with what this binary is.");
     expose_label(&labels, "version", api->build->version, strlen(api->build->version));

@@ -57,10 +57,7 @@ static struct slot_times slot_times(const struct snowflake *snowflake)
 
 bool refusal_enabled(const struct id_backend *backend)
 {
-    const struct snowflake *snowflake = backend->snowflake;
-
-    return snowflake != NULL &&
-           atomic_load_explicit(&snowflake->refusal, memory_order_relaxed) != ERR_DISABLED;
+    return atomic_load_explicit(&backend->snowflake->refusal, memory_order_relaxed) != ERR_DISABLED;
 }
 
 int refusal_now(const struct id_backend *backend)
@@ -84,7 +81,6 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
     long long off_ms = (long long)atomic_load(&backend->health->clock_off_ms);
     uint64_t end_ms;
 
-    ASSERT(backend->snowflake != NULL);
     switch (err) {
     case ERR_WINDOW_EXPIRED:
         end_ms = slot_times(backend->snowflake).window_end_ms;
@@ -312,9 +308,6 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
         loop->waiters.count > 0 ? waiters_find(&loop->waiters, NULL, claim->layout, 0) : NULL;
     int rv;
 
-    if (loop->backend->snowflake == NULL) {
-        return snowflake_answer(conn, claim, ERR_DISABLED);
-    }
     if (first != NULL && first->clock == claim->layout) { /* parked claims come first */
         rv = claim_check(loop->backend->snowflake, claim);
         rv = rv == 0 ? ERR_EMPTY : rv;
@@ -382,9 +375,7 @@ int handle_layout_get(struct conn *conn)
 
 int handle_layouts_list(struct conn *conn)
 {
-    static const struct layout_words_all none;
-    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-    const struct layout_words_all *all = snowflake != NULL ? &snowflake->named : &none;
+    const struct layout_words_all *all = &api_loop(conn)->backend->snowflake->named;
     uint32_t count = atomic_load_explicit(&all->count, memory_order_acquire);
     const struct layout_words *before = NULL;
     struct buf *json = reply_begin(conn);
@@ -535,9 +526,6 @@ static bool snowflake_is_known(struct conn *conn)
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
 
-    if (snowflake == NULL) {
-        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
-    }
     return atomic_load_explicit(&snowflake->ready, memory_order_acquire) ||
            reply_error(conn, 503, "no_leader",
                        "the cluster's layout is not known on this node yet");

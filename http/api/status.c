@@ -451,7 +451,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
 static uint64_t layout_left_s(const struct id_backend *backend, const char **ret_name)
 {
     struct snowflake_end ends[1 + LIMIT_LAYOUTS];
-    uint32_t count = backend->snowflake != NULL ? snowflake_ends(backend->snowflake, ends) : 0;
+    uint32_t count = snowflake_ends(backend->snowflake, ends);
     uint64_t now_ms = clock_wall_ms(backend->clock);
     uint64_t least_s = ID_UNKNOWN;
 
@@ -488,16 +488,16 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
         .certificate_until_s = api->settings->tls != NULL ? tls_until_s(api->settings->tls) : 0,
         .peer_until_s = (int64_t)peer_certificate_until_s(api->build),
     };
-    struct changes_counts counts = {.implausible = id_count_of(&backend->health->implausible),
-                                    .refusal = facts.refusal};
+    struct changes_counts counts = {
+        .reloads_done = id_count_of(&api->build->reloads->done),
+        .reloads_refused = id_count_of(&api->build->reloads->refused),
+        .implausible = id_count_of(&backend->health->implausible),
+        .refusal = facts.refusal,
+    };
     struct process_figures process;
 
     if (facts.refusal != 0) {
         (void)refusal_text(backend, facts.refusal, refusal_text_, sizeof refusal_text_);
-    }
-    if (api->build->reloads != NULL) {
-        counts.reloads_done = id_count_of(&api->build->reloads->done);
-        counts.reloads_refused = id_count_of(&api->build->reloads->refused);
     }
     figures_now(backend, &figures);
     counts.snapshots = figures.snapshots_received;
@@ -628,24 +628,23 @@ void watch_free(struct watch *watch)
 static int status_cb(struct conn *conn, struct call *call)
 {
     struct api *api = api_loop(conn)->api;
-    const struct identity *identity = api->auth != NULL ? gate_identity(conn) : NULL;
-    unsigned roles = identity != NULL ? identity->roles : ROLES_ALL;
+    const struct identity *identity = gate_identity(conn);
     struct buf *json = reply_begin(conn);
     const char *comma = "";
 
     buf_printf(json, "{");
     status_json_put(api, call->cluster, json);
     /* The client's identity and roles, so that the page offers nothing else. */
-    text_put_field(json, ",\"you\":{\"name\":", identity != NULL ? identity->name : "anybody");
+    text_put_field(json, ",\"you\":{\"name\":", identity->name);
     buf_printf(json, ",\"roles\":[");
     for (unsigned i = 0; i < ROLE_COUNT; i++) {
-        if ((roles & 1U << i) != 0) {
+        if ((identity->roles & 1U << i) != 0) {
             text_put_field(json, comma, role_name((enum role)(1U << i)));
             comma = ",";
         }
     }
     buf_printf(json, "],\"prefixes\":[");
-    for (size_t i = 0; identity != NULL && i < identity->prefix_count; i++) {
+    for (size_t i = 0; i < identity->prefix_count; i++) {
         buf_printf(json, "%s", i > 0 ? "," : "");
         text_put_json(json, identity->prefixes[i].text, identity->prefixes[i].len);
     }

@@ -277,14 +277,16 @@ void conn_world_start(struct conn_world *world)
 
 void conn_world_start_tls(struct conn_world *world, struct tls *tls, struct auth *auth)
 {
-    static const struct http_build build = {.version = "9.8.7", .commit = "abc", .libraries = "{}"};
+    static const struct http_build build = {
+        .version = "9.8.7", .commit = "abc", .libraries = "{}", .reloads = &fake_reloads};
 
     memset(world, 0, sizeof *world);
     world->fd = -1;
     backend_start(world);
     fake_settings(&world->settings);
     world->settings.tls = tls;
-    world->api = api_new(&world->settings, &build, &world->fake.backend, auth, NULL);
+    world->api = api_new(&world->settings, &build, &world->fake.backend,
+                         auth != NULL ? auth : fake_auth(), NULL);
     ASSERT(http_server_make(&world->settings, api_service(world->api), &world->server) == 0);
     world->loop = http_server_loop(world->server, 0);
     conn_world_reset(world);

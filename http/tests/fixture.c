@@ -20,8 +20,10 @@ void fixture_start(struct fixture *f, const struct http_settings *limits)
 void fixture_start_with(struct fixture *f, const struct http_settings *limits,
                         void (*prepare)(struct fixture *f))
 {
-    static const struct http_build build = {
-        .version = "9.8.7", .commit = "abc\"def", .libraries = "{\"libuv\":\"1.44.2\"}"};
+    static const struct http_build build = {.version = "9.8.7",
+                                            .commit = "abc\"def",
+                                            .libraries = "{\"libuv\":\"1.44.2\"}",
+                                            .reloads = &fake_reloads};
 
     f->auth = NULL;
     f->two_doors = false;
@@ -32,8 +34,9 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
     if (prepare != NULL) {
         prepare(f);
     }
-    f->api = api_new(&f->settings, &build, &f->fake.backend, f->auth,
-                     f->settings.resp_address != NULL ? resp_talker() : NULL);
+    f->api =
+        api_new(&f->settings, &build, &f->fake.backend, f->auth != NULL ? f->auth : fake_auth(),
+                f->settings.resp_address != NULL ? resp_talker() : NULL);
     if (f->two_doors) {
         const struct http_service *admin = api_admin_service(f->api, "ids:1", "admin:2");
 

@@ -33,7 +33,8 @@ static void stop(struct fixture *f)
 
 static int try_start(const char *address, unsigned loops)
 {
-    static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
+    static const struct http_build build = {
+        .version = "", .commit = "", .libraries = "{}", .reloads = &fake_reloads};
     struct http_settings settings = {0};
     struct http_server *server;
     struct fake fake;
@@ -44,7 +45,7 @@ static int try_start(const char *address, unsigned loops)
     fake_settings(&settings);
     settings.listen_address = address;
     settings.loops = loops;
-    api = api_new(&settings, &build, &fake.backend, NULL, NULL);
+    api = api_new(&settings, &build, &fake.backend, fake_auth(), NULL);
     rv = http_server_start(&settings, api_service(api), &server);
     if (rv == 0) {
         http_server_stop(server);

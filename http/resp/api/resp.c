@@ -204,7 +204,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
     size_t len;
     const char *text = caller_word(conn, token, &len);
 
-    if (loop->api->auth == NULL || !tokens_are_used(loop->tokens)) {
+    if (!tokens_are_used(loop->tokens)) {
         return reply_error(conn, 400, "no_tokens",
                            "this node has no tokens (auth.tokens-file): AUTH is not needed");
     }

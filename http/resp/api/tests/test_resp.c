@@ -541,7 +541,8 @@ static void test_out_of_descriptors(void **state)
 /* The port of the one listener and of the other; then neither is open. */
 static void test_port_in_use(void **state)
 {
-    static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
+    static const struct http_build build = {
+        .version = "", .commit = "", .libraries = "{}", .reloads = &fake_reloads};
     struct scene *scene = *state;
     struct http_settings settings = {.loops = 2};
     struct http_server *server;
@@ -552,7 +553,7 @@ static void test_port_in_use(void **state)
                    http_server_port(scene->f.server, ACCEPT_RESP));
     fake_settings(&settings);
     settings.resp_address = address;
-    api = api_new(&settings, &build, &scene->f.fake.backend, NULL, resp_talker());
+    api = api_new(&settings, &build, &scene->f.fake.backend, fake_auth(), resp_talker());
     assert_int_equal(http_server_make(&settings, api_service(api), &server), ERR_EXISTS);
     settings.resp_address = "127.0.0.1";
     assert_int_equal(http_server_make(&settings, api_service(api), &server), ERR_INVALID);
