@@ -384,76 +384,58 @@ HOT static enum http_admission api_admit(struct conn *conn)
     return route->takes_body ? HTTP_KEEP_BODY : HTTP_DROP_BODY;
 }
 
-/* The methods of a path, or of any (NULL). No more than that: the headers that permit a page of
- * another origin (CORS) are never sent. */
-static int answer_options(struct conn *conn, const char *allow)
-{
-    char extra[96];
-
-    (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
-    conn_answer(conn, 204, NULL, extra, NULL, 0);
-    return ANSWERED;
-}
-
-/* Nothing is served there except OPTIONS; the router says why. */
-COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
+/* Nothing is served there except OPTIONS, which answers the methods of the path, or of any. No more
+ * than that: the headers that permit a page of another origin (CORS) are never sent. The router
+ * says why. */
+COLD __attribute__((noinline)) static void refuse_route(struct conn *conn)
 {
     const struct request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
-    const bool asks_options = conn->parser.head.method == METHOD_OPTIONS;
+    const enum method method = conn->parser.head.method;
+    const char *shown = TEXT_SHOWN(path, request->path_len, SHOWN_BYTES);
     const struct route *route;
     const char *name;
     size_t name_len;
     char allow[ROUTER_ALLOW_BYTES];
     char message[96];
     char extra[96];
-    const char *shown = TEXT_SHOWN(path, request->path_len, SHOWN_BYTES);
+    enum router_result result =
+        router_find(method, path, request->path_len, &route, &name, &name_len);
 
-    switch (
-        router_find(conn->parser.head.method, path, request->path_len, &route, &name, &name_len)) {
-    case ROUTER_NO_ROUTE:
-        if (asks_options && path[0] == '*') {
-            router_allow(NULL, allow);
-            return answer_options(conn, allow);
-        }
-        return reply_error(conn, 404, "no_route", "nothing is served at %s", shown);
-    case ROUTER_SLASH:
-        return reply_error(conn, 404, "no_route",
-                           "nothing is served at %s; a slash in a name is written %%2F", shown);
-    case ROUTER_NO_METHOD:
-        router_allow(route, allow);
-        if (asks_options) {
-            return answer_options(conn, allow);
-        }
-        (void)snprintf(message, sizeof message, "this route is for %s", allow);
-        (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
-        conn_fail(conn, 405, "method_not_allowed", extra, "", message);
-        return ANSWERED;
-    case ROUTER_FOUND:
-        break;
+    ASSERT(result != ROUTER_FOUND);
+    if (result == ROUTER_SLASH) {
+        reply_error(conn, 404, "no_route",
+                    "nothing is served at %s; a slash in a name is written %%2F", shown);
+        return;
     }
-    UNREACHABLE("a result of the router");
+    if (result == ROUTER_NO_ROUTE && (method != METHOD_OPTIONS || path[0] != '*')) {
+        reply_error(conn, 404, "no_route", "nothing is served at %s", shown);
+        return;
+    }
+    router_allow(result == ROUTER_NO_METHOD ? route : NULL, allow);
+    (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
+    if (method == METHOD_OPTIONS) {
+        conn_answer(conn, 204, NULL, extra, NULL, 0);
+        return;
+    }
+    (void)snprintf(message, sizeof message, "this route is for %s", allow);
+    conn_fail(conn, 405, "method_not_allowed", extra, "", message);
 }
 
 static void turn_came(struct http_wait *wait)
 {
     struct conn *conn = conn_resume(wait);
     const struct route *route = conn->request.route;
-    int result = ANSWERED;
 
     free(wait);
     if (route->takes_options || request_options(conn, NULL, 0)) {
-        result = route->handle(conn);
-    }
-    if (result != ANSWERED) {
-        reply_finish(conn, result);
+        reply_finish(conn, route->handle(conn));
     }
 }
 
 HOT static void api_handle(struct conn *conn)
 {
     const struct route *route = conn->request.route;
-    int result = ANSWERED;
 
     if (!conn_charge(conn, &conn->client->requests, 1)) {
         return;
@@ -463,19 +445,20 @@ HOT static void api_handle(struct conn *conn)
         audited_begin(conn);
     }
     if (route == NULL) {
-        result = refuse_route(conn);
+        refuse_route(conn);
     } else if (conn->request.gate != GATE_OPEN) {
-        result = deny(conn);
+        deny(conn);
     } else if (route->is_long) {
         struct http_wait *wait = MUST_HAVE(malloc(sizeof *wait));
 
         *wait = (struct http_wait){.cancel = conn_wait_free, .sent = turn_came};
         conn_wait_turn(conn, wait);
     } else if (route->takes_options || request_options(conn, NULL, 0)) {
-        result = route->handle(conn);
-    }
-    if (result != ANSWERED) {
-        reply_finish(conn, result);
+        int result = route->handle(conn);
+
+        if (result != ANSWERED) {
+            reply_finish(conn, result);
+        }
     }
 }
 
