@@ -604,7 +604,8 @@ static void api_server_init(struct api *api, struct api_server *server, unsigned
 }
 
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
-                    struct id_backend *backend, struct auth *auth, const struct talker *resp)
+                    struct id_backend *backend, struct auth *auth, const struct talker *resp,
+                    const char *admin_address)
 {
     struct api *api = MUST_HAVE(calloc(1, sizeof *api));
 
@@ -615,30 +616,12 @@ struct api *api_new(const struct http_settings *settings, const struct http_buil
     page_make(api);
     api->waker.wake = waker_wake;
     api->auth = auth;
-    api_server_init(api, &api->ids, LISTENER_IDS | LISTENER_ADMIN, 0);
-    api->ids.service.resp = resp;
-    return api;
-}
-
-const struct http_service *api_service(const struct api *api)
-{
-    return &api->ids.service;
-}
-
-const struct http_service *api_admin_service(struct api *api, const char *http_address,
-                                             const char *admin_address)
-{
-    ASSERT(api->loop_count == 0);
-    api->ids.listeners = LISTENER_IDS;
-    api->http_address = http_address;
     api->admin_address = admin_address;
-    api_server_init(api, &api->admin, LISTENER_ADMIN, api->settings->loops);
-    return &api->admin.service;
-}
-
-struct id_waker *api_waker(struct api *api)
-{
-    return &api->waker;
+    api_server_init(api, &api->ids,
+                    admin_address == NULL ? LISTENER_IDS | LISTENER_ADMIN : LISTENER_IDS, 0);
+    api->ids.service.resp = resp;
+    api_server_init(api, &api->admin, LISTENER_ADMIN, settings->loops);
+    return api;
 }
 
 void api_free(struct api *api)

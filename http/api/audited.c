@@ -532,10 +532,10 @@ int deny(struct conn *conn)
     }
     switch (gate) {
     case GATE_OTHER_LISTENER:
-        return reply_error(conn, 404, "other_door",
-                           "this route is served at the other listener: %s, %s",
-                           is_admin ? "http.listen" : "admin.listen",
-                           is_admin ? loop->api->http_address : loop->api->admin_address);
+        return reply_error(
+            conn, 404, "other_door", "this route is served at the other listener: %s, %s",
+            is_admin ? "http.listen" : "admin.listen",
+            is_admin ? loop->api->settings->listen_address : loop->api->admin_address);
     case GATE_MISDIRECTED:
         host = web_authority(&request, &len);
         return reply_error(conn, 421, "misdirected",

@@ -655,7 +655,7 @@ static void put_connections(struct exposition *to, const struct api *api,
 
 static void put_tls(struct exposition *to, const struct api *api)
 {
-    uint64_t peer_until_s = peer_certificate_until_s(api->build);
+    uint64_t peer_until_s = id_count_of(&api->build->reloads->peer_until_s);
     struct tls *tls = api->settings->tls;
     int64_t until_s;
 

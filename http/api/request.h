@@ -175,28 +175,12 @@ struct http_reloads {
     _Atomic uint64_t peer_until_s; /* end of the certificate for other nodes, Unix time; 0: none */
 };
 
-static inline void http_reloads_add(_Atomic uint64_t *count)
-{
-    atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
-}
-
-static inline void http_reloads_set(_Atomic uint64_t *value, uint64_t to)
-{
-    atomic_store_explicit(value, to, memory_order_relaxed);
-}
-
 struct http_build {
     const char *version;
     const char *commit;    /* "" if unknown */
     const char *libraries; /* JSON object text of library versions */
     const struct http_reloads *reloads;
 };
-
-/* Seconds of Unix time; 0: there is none. */
-static inline uint64_t peer_certificate_until_s(const struct http_build *build)
-{
-    return atomic_load_explicit(&build->reloads->peer_until_s, memory_order_relaxed);
-}
 
 /* The class that requests count as, for their latency (http/server/meter.h). */
 enum traffic {
@@ -265,15 +249,14 @@ enum api_listener { LISTENER_IDS = 1, LISTENER_ADMIN = 2 };
 struct api_server {
     struct http_service service;
     struct api *api;
-    unsigned listeners;   /* bits of enum api_listener; 0: it was not opened */
+    unsigned listeners;   /* bits of enum api_listener */
     unsigned first_index; /* of its loops, among all */
 };
 
 struct api {
     struct api_server ids; /* or both listeners in one */
     struct api_server admin;
-    const char *http_address; /* for messages, if there are two */
-    const char *admin_address;
+    const char *admin_address; /* for messages; NULL: there is one listener */
     struct auth *auth;
     struct id_waker waker;
     struct watch *watch; /* owned */

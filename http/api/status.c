@@ -400,7 +400,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     uint64_t now_ms = clock_now_ms(api->backend->clock);
     struct tls *tls = api->settings->tls; /* plain HTTP has no certificate */
     int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
-    uint64_t peer_until_s = peer_certificate_until_s(api->build);
+    uint64_t peer_until_s = id_count_of(&api->build->reloads->peer_until_s);
     const struct id_health *health = api->backend->health;
     struct id_figures figures;
     uint64_t resident_bytes;
@@ -486,7 +486,7 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
         .layout_left_s = left_s,
         .layout_name = layout_name,
         .certificate_until_s = api->settings->tls != NULL ? tls_until_s(api->settings->tls) : 0,
-        .peer_until_s = (int64_t)peer_certificate_until_s(api->build),
+        .peer_until_s = (int64_t)id_count_of(&api->build->reloads->peer_until_s),
     };
     struct changes_counts counts = {
         .reloads_done = id_count_of(&api->build->reloads->done),

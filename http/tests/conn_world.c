@@ -286,8 +286,8 @@ void conn_world_start_tls(struct conn_world *world, struct tls *tls, struct auth
     fake_settings(&world->settings);
     world->settings.tls = tls;
     world->api = api_new(&world->settings, &build, &world->fake.backend,
-                         auth != NULL ? auth : fake_auth(), NULL);
-    ASSERT(http_server_make(&world->settings, api_service(world->api), &world->server) == 0);
+                         auth != NULL ? auth : fake_auth(), NULL, NULL);
+    ASSERT(http_server_make(&world->settings, &world->api->ids.service, &world->server) == 0);
     world->loop = http_server_loop(world->server, 0);
     conn_world_reset(world);
 }
@@ -310,7 +310,7 @@ void conn_world_reset(struct conn_world *world)
     ASSERT(world->fd < 0);
     fake_stop(&world->fake);
     backend_start(world);
-    fake_set_waker(&world->fake, api_waker(world->api));
+    fake_set_waker(&world->fake, &world->api->waker);
     memset(&loop->conns.counts, 0, sizeof loop->conns.counts);
     memset(&loop->conns.latency, 0, sizeof loop->conns.latency);
     memset(&world->api->loops[0]->counts, 0, sizeof world->api->loops[0]->counts);

@@ -34,18 +34,14 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
     if (prepare != NULL) {
         prepare(f);
     }
-    f->api =
-        api_new(&f->settings, &build, &f->fake.backend, f->auth != NULL ? f->auth : fake_auth(),
-                f->settings.resp_address != NULL ? resp_talker() : NULL);
+    f->api = api_new(
+        &f->settings, &build, &f->fake.backend, f->auth != NULL ? f->auth : fake_auth(),
+        f->settings.resp_address != NULL ? resp_talker() : NULL, f->two_doors ? "admin:2" : NULL);
+    assert_int_equal(http_server_start(&f->settings, &f->api->ids.service, &f->server), 0);
     if (f->two_doors) {
-        const struct http_service *admin = api_admin_service(f->api, "ids:1", "admin:2");
-
-        assert_int_equal(http_server_start(&f->settings, api_service(f->api), &f->server), 0);
-        assert_int_equal(http_server_start(&f->settings, admin, &f->admin), 0);
-    } else {
-        assert_int_equal(http_server_start(&f->settings, api_service(f->api), &f->server), 0);
+        assert_int_equal(http_server_start(&f->settings, &f->api->admin.service, &f->admin), 0);
     }
-    fake_set_waker(&f->fake, api_waker(f->api));
+    fake_set_waker(&f->fake, &f->api->waker);
     f->client = fixture_connect(f);
 }
 

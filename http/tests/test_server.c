@@ -45,8 +45,8 @@ static int try_start(const char *address, unsigned loops)
     fake_settings(&settings);
     settings.listen_address = address;
     settings.loops = loops;
-    api = api_new(&settings, &build, &fake.backend, fake_auth(), NULL);
-    rv = http_server_start(&settings, api_service(api), &server);
+    api = api_new(&settings, &build, &fake.backend, fake_auth(), NULL, NULL);
+    rv = http_server_start(&settings, &api->ids.service, &server);
     if (rv == 0) {
         http_server_stop(server);
     }
