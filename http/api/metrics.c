@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "http/api/json.h"
+#include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/api/snowflake.h"
 #include "http/proto/head.h"
 #include "http/tls/tls.h"
 #include "src/base/assert.h"

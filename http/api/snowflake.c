@@ -1,8 +1,29 @@
 /*
- * snowflake.c - see snowflake.h. Threads: as said there.
+ * snowflake.c - snowflake ids: GET and POST /api/snowflake/get/{key}; named layouts, /api/layouts;
+ * decoding ids, also the texts of tags with a shape; and the reasons of refusals, in words and
+ * numbers.
+ *
+ * The happy path of taking: one compare-and-swap claims the ids, the reply is appended to the
+ * connection's output. No lock, no allocation, no system call (the clock is read through the vDSO).
+ * When a millisecond has too few ids, those it has are taken and kept, and the request parks with a
+ * deadline. No event could wake it: new ids come only with time, or when the raft loop extends the
+ * mark. So the loop's timer lets parked requests try again each millisecond, oldest first, for each
+ * layout separately. When a reply has no room for one more range, its shortest range is given up:
+ * a request can get the most that the layout allows, though others claim from the same
+ * milliseconds.
+ *
+ * A layout's PUT is checked here, proposed, and answered once it is in the log. Layouts are read,
+ * and snowflake ids decoded, by what this node has applied; texts of a tag with a shape by the
+ * cluster's row; /decodeSnowflakeId, as in Leaf, by Leaf's layout.
+ *
+ * Failure modes: forbidden by the rules 400 and 409; an unusable clock or window 503 at once; the
+ * deadline 503; the layout's end 507. Ids claimed for a request that then fails are burnt. A
+ * layout's name with other fields, and a cluster whose level is too low, 409; no such layout 404;
+ * one name too many 503. A text that is no id, or none of this layout, 400 (Leaf's route: 200 with
+ * errorMsg); the cluster's layout not known yet 503.
+ *
+ * Threads: the loop's; refusals: any. Their numbers are read from atomics at about the same moment.
  */
-#include "http/api/snowflake.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -29,8 +29,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/api/snowflake.h"
 #include "http/watch/watch.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"

@@ -13,7 +13,6 @@
 #include "http/api/audited.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/api/snowflake.h"
 #include "http/proto/text.h"
 #include "http/resp/proto/bytes.h"
 #include "http/server/conn.h"
