@@ -585,7 +585,7 @@ static void put_counters(struct exposition *to, const struct api *api, const str
         to, "leafd_http_refused_total",
         "Requests, bodies and connections refused or cut off for what a client may take.");
     for (int refusal = 0; refusal < METER_REFUSALS; refusal++) {
-        expose_of(to, "why", refusal_answer((enum meter_refusal)refusal)->name,
+        expose_of(to, "why", refusal_answers[refusal].name,
                   SUM(api, loop, loop->conns->counts.refused[refusal]));
     }
     expose_one(to, "leafd_http_parts_total",

@@ -502,7 +502,7 @@ static int listeners_open(struct http_server *server)
     const struct http_settings *settings = server->settings;
     const char *const addresses[] = {settings->listen_address, settings->resp_address};
     const struct listener listeners[] = {
-        [ACCEPT_HTTP] = {.talker = http_talker(),
+        [ACCEPT_HTTP] = {.talker = &http_talker,
                          .idle_ms = settings->idle_ms,
                          .tls = settings->tls != NULL},
         [ACCEPT_RESP] = {.talker = server->service->resp,

@@ -83,8 +83,8 @@ struct talker {
     const char *tls_required; /* and to one that speaks without TLS to a TLS listener */
 } BY_NAME;
 
-/* HTTP/1.1 (http.c). Static. */
-const struct talker *http_talker(void);
+/* HTTP/1.1 (http.c). */
+extern const struct talker http_talker;
 
 struct http_service {
     void *data;                /* the service's own */

@@ -328,7 +328,7 @@ void conn_world_reset(struct conn_world *world)
 void conn_world_connect(struct conn_world *world)
 {
     static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    const struct listener resp = {.talker = resp_talker(),
+    const struct listener resp = {.talker = &resp_talker,
                                   .idle_ms = LIMIT_RESP_IDLE_MS,
                                   .tls = world->loop->conns.tls != NULL};
     int fds[2];

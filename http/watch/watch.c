@@ -572,12 +572,6 @@ static const struct {
 #include "http/watch/alarms.def"
 };
 
-const char *alarm_name(enum alarm_name name)
-{
-    ASSERT(name < ALARMS);
-    return table[name].name;
-}
-
 /* Logged, too: events are dropped, perhaps before they are read. */
 static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
 {

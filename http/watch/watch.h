@@ -180,9 +180,6 @@ struct alarms {
     uint64_t granting_since_ms; /* monotonic: waiting for the first worker id; 0: not */
 };
 
-/* "LeafdNodeDown", as the alert of Prometheus. */
-const char *alarm_name(enum alarm_name name);
-
 /* Judge; add events for alarms that begin or end. */
 void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events);
 

@@ -304,7 +304,7 @@ int listeners_open(struct listeners *listeners, const struct config *config, str
     }
     listeners->api =
         api_new(&listeners->settings[0], build, backend, listeners->auth,
-                has_resp ? resp_talker() : NULL, is_joined ? NULL : config->admin.listen);
+                has_resp ? &resp_talker : NULL, is_joined ? NULL : config->admin.listen);
     rv = open_listener(listeners, &listeners->api->ids.service, "http.listen");
     if (rv == 0 && !is_joined) {
         rv = open_listener(listeners, &listeners->api->admin.service, "admin.listen");

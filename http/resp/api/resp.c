@@ -1053,17 +1053,12 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
                        advice != NULL ? advice : "", names);
 }
 
-const struct talker *resp_talker(void)
-{
-    static const struct talker talker = {
-        .begin = resp_begin,
-        .end = resp_end,
-        .step = resp_step,
-        .put = resp_put,
-        .put_error = resp_put_error,
-        .starved = "-BUSY overloaded: no file descriptor is left for another connection\r\n",
-        .tls_required = "this address is for TLS: begin its URL with rediss://",
-    };
-
-    return &talker;
-}
+const struct talker resp_talker = {
+    .begin = resp_begin,
+    .end = resp_end,
+    .step = resp_step,
+    .put = resp_put,
+    .put_error = resp_put_error,
+    .starved = "-BUSY overloaded: no file descriptor is left for another connection\r\n",
+    .tls_required = "this address is for TLS: begin its URL with rediss://",
+};

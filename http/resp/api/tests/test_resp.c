@@ -553,7 +553,7 @@ static void test_port_in_use(void **state)
                    http_server_port(scene->f.server, ACCEPT_RESP));
     fake_settings(&settings);
     settings.resp_address = address;
-    api = api_new(&settings, &build, &scene->f.fake.backend, fake_auth(), resp_talker(), NULL);
+    api = api_new(&settings, &build, &scene->f.fake.backend, fake_auth(), &resp_talker, NULL);
     assert_int_equal(http_server_make(&settings, &api->ids.service, &server), ERR_EXISTS);
     settings.resp_address = "127.0.0.1";
     assert_int_equal(http_server_make(&settings, &api->ids.service, &server), ERR_INVALID);
