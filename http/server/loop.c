@@ -25,7 +25,6 @@
 struct http_server {
     const struct http_settings *settings;
     const struct http_service *service;
-    uint16_t ports[ACCEPTORS]; /* 0: there is no such listener */
     unsigned loop_count;
     unsigned made;           /* loops with handles, from the first on */
     unsigned running;        /* of these, with a thread */
@@ -534,7 +533,6 @@ static int listeners_open(struct http_server *server)
             acceptor->listener = listeners[kind];
             rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, count > 1, &acceptor->listen_fd);
         }
-        server->ports[kind] = rv == 0 ? address_port(&addr) : 0;
     }
     return rv;
 }
@@ -700,11 +698,6 @@ struct http_loop *http_server_loop(struct http_server *server, unsigned index)
 {
     ASSERT(index < server->loop_count);
     return &server->loops[index];
-}
-
-uint16_t http_server_port(const struct http_server *server, unsigned kind)
-{
-    return server->ports[kind];
 }
 
 static void loop_post(struct http_loop *loop, struct mailbox_item *item)

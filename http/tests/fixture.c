@@ -3,6 +3,7 @@
  */
 #include "http/tests/fixture.h"
 
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,14 +80,24 @@ int fixture_teardown(void **state)
     return 0;
 }
 
+uint16_t fixture_port(struct http_server *server, unsigned kind)
+{
+    int fd = http_server_loop(server, 0)->acceptors[kind].listen_fd;
+    struct sockaddr_in address;
+    socklen_t len = sizeof address;
+
+    ASSERT(getsockname(fd, (struct sockaddr *)&address, &len) == 0);
+    return ntohs(address.sin_port);
+}
+
 struct client *fixture_connect_resp(struct fixture *f)
 {
-    return client_open(http_server_port(f->server, ACCEPT_RESP));
+    return client_open(fixture_port(f->server, ACCEPT_RESP));
 }
 
 struct client *fixture_connect(struct fixture *f)
 {
-    return client_open(http_server_port(f->server, ACCEPT_HTTP));
+    return client_open(fixture_port(f->server, ACCEPT_HTTP));
 }
 
 void fixture_await_waiting(struct fixture *f, unsigned count)

@@ -223,7 +223,7 @@ static void test_the_other_door(void **state)
     guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 200, NULL);
     guarded_expect(f, "GET /livez", "", NULL, 200, NULL);
     client_close(f->client);
-    f->client = client_open(http_server_port(f->admin, ACCEPT_HTTP));
+    f->client = client_open(fixture_port(f->admin, ACCEPT_HTTP));
     guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 404, "\"code\":\"other_door\"");
     guarded_expect(f, "GET /api/segment/get/c", ROOT, NULL, 404,
                    "served at the other listener: http.listen, 127.0.0.1:0");

@@ -398,7 +398,7 @@ static void test_of_the_process(void **state)
     api = api_new(&f->settings, &build, &f->fake.backend, fake_auth(), NULL, NULL);
     assert_int_equal(http_server_start(&f->settings, &api->ids.service, &server), 0);
     client_close(f->client);
-    f->client = client_open(http_server_port(server, ACCEPT_HTTP));
+    f->client = client_open(fixture_port(server, ACCEPT_HTTP));
     assert_int_equal(VALUE("leafd_build_info{version=\"1\\\"\\\\\\n2\",commit=\"\"}"), 1);
     assert_int_equal(VALUE("leafd_reloads_total{result=\"done\"}"), 3);
     assert_int_equal(VALUE("leafd_reloads_total{result=\"refused\"}"), 2);

@@ -550,7 +550,7 @@ static void test_port_in_use(void **state)
     char address[32];
 
     (void)snprintf(address, sizeof address, "127.0.0.1:%u",
-                   http_server_port(scene->f.server, ACCEPT_RESP));
+                   fixture_port(scene->f.server, ACCEPT_RESP));
     fake_settings(&settings);
     settings.resp_address = address;
     api = api_new(&settings, &build, &scene->f.fake.backend, fake_auth(), &resp_talker, NULL);
