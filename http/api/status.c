@@ -476,6 +476,7 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     uint64_t left_s = layout_left_s(backend, &layout_name);
     struct id_figures figures;
     struct alarm_facts facts = {
+        .alarms = &watch->alarms,
         .now_ms = clock_now_ms(backend->clock),
         .wall_ms = clock_wall_ms(backend->clock),
         .status = status,
@@ -516,7 +517,7 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     }
     changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);
     ASSERT(pthread_mutex_lock(&watch->lock) == 0);
-    alarms_look(&watch->alarms, &facts, &watch->events);
+    alarms_look(&facts, &watch->events);
     watch->nodes.len = 0;
     if (!nodes_json_put(status, &watch->nodes)) {
         watch->nodes.len = 0; /* right after the birth: whoever asks next may see some */

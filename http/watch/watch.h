@@ -137,7 +137,8 @@ enum alarm_name {
 
 /* The input of a look. */
 struct alarm_facts {
-    uint64_t now_ms; /* monotonic */
+    struct alarms *alarms; /* as of the last look; this one changes them */
+    uint64_t now_ms;       /* monotonic */
     uint64_t wall_ms;
     const struct id_cluster_status *status;
     const struct id_health *health;
@@ -181,7 +182,7 @@ struct alarms {
 };
 
 /* Judge; add events for alarms that begin or end. */
-void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events);
+void alarms_look(const struct alarm_facts *facts, struct events *events);
 
 /* Append [{"name":...,"severity":...,"since":...,"text":...,"do":...},...], critical ones first. */
 void alarms_put(const struct alarms *alarms, struct buf *json);
