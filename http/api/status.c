@@ -84,8 +84,11 @@ unsigned live_viewers(const struct api *api)
     return count;
 }
 
-static void viewer_free(struct live_viewer *viewer)
+/* The viewer has closed its connection, or its stream has ended. */
+static void viewer_free(struct http_wait *wait)
 {
+    struct live_viewer *viewer = CONTAINER(wait, struct live_viewer, wait);
+
     atomic_fetch_sub_explicit(&viewer->loop->live.count, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&viewer->client->streams, 1, memory_order_relaxed);
     clients_release(viewer->loop->conns->clients, viewer->client);
@@ -93,19 +96,11 @@ static void viewer_free(struct live_viewer *viewer)
     free(viewer);
 }
 
-/* The viewer has closed its connection. */
-static void viewer_cancel(struct http_wait *wait)
-{
-    viewer_free(CONTAINER(wait, struct live_viewer, wait));
-}
-
 /* The viewer may no longer watch: the node drains, or the tokens changed. */
 static void viewer_end(struct http_wait *wait)
 {
-    struct live_viewer *viewer = CONTAINER(wait, struct live_viewer, wait);
-
     conn_stream_end(conn_resume(wait), NULL);
-    viewer_free(viewer);
+    viewer_free(wait);
 }
 
 static void viewer_sent(struct http_wait *wait)
@@ -189,7 +184,7 @@ int handle_live(struct conn *conn)
     viewer->client = conn->client; /* the connection's may change when tokens are reloaded */
     clients_hold(conn->conns->clients, viewer->client);
     atomic_fetch_add_explicit(&viewer->client->streams, 1, memory_order_relaxed);
-    viewer->wait = (struct http_wait){.cancel = viewer_cancel,
+    viewer->wait = (struct http_wait){.cancel = viewer_free,
                                       .expire = viewer_end,
                                       .sent = viewer_sent,
                                       .needs_client = true,
