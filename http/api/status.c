@@ -432,7 +432,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
         buf_printf(json, "%s{\"what\":\"peer.tls-dir\",\"expires\":\"%s\"}", until_s > 0 ? "," : "",
                    TEXT_TIME(peer_until_s * 1000));
     }
-    text_put_field(json, "],\"resp_address\":", resp != NULL && resp[0] != '\0' ? resp : NULL);
+    text_put_field(json, "],\"resp_address\":", resp[0] != '\0' ? resp : NULL);
     buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"", ull((now_ms - watch->began_ms) / 1000),
                TEXT_TIME(clock_wall_ms(api->backend->clock)));
     text_put_field(json, ",\"version\":", api->build->version);

@@ -151,8 +151,7 @@ void conns_take(struct conns *conns, const struct listener *listener, int fd,
                 const struct sockaddr *peer)
 {
     struct http_client *client = clients_of_address(conns->clients, peer);
-    const char *proxies = conns->settings->proxies;
-    bool is_proxy = proxies != NULL && proxy_is_named(proxies, peer);
+    bool is_proxy = proxy_is_named(conns->settings->proxies, peer);
     enum meter_refusal refusal = METER_REFUSALS;
     struct conn *conn = NULL;
 
@@ -515,7 +514,7 @@ static int listeners_open(struct http_server *server)
         struct sockaddr_storage addr;
         int fd = -1;
 
-        if (kind == ACCEPT_RESP && (addresses[kind] == NULL || addresses[kind][0] == '\0')) {
+        if (kind == ACCEPT_RESP && addresses[kind][0] == '\0') {
             break;
         }
         ASSERT(listeners[kind].talker != NULL && (settings->tls != NULL || !listeners[kind].tls));

@@ -718,9 +718,17 @@ static void set_default_bytes(uint64_t *setting, uint64_t value)
     }
 }
 
+static void set_default_text(const char **setting)
+{
+    *setting = *setting != NULL ? *setting : "";
+}
+
 void fake_settings(struct http_settings *settings)
 {
     settings->listen_address = "127.0.0.1:0";
+    set_default_text(&settings->proxies);
+    set_default_text(&settings->resp_address);
+    set_default_text(&settings->resp_shown);
     set_default(&settings->loops, 1);
     set_default(&settings->default_timeout_ms, HTTP_DEFAULT_TIMEOUT_MS);
     set_default(&settings->head_ms, LIMIT_HTTP_HEAD_MS);

@@ -37,7 +37,7 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
     }
     f->api = api_new(
         &f->settings, &build, &f->fake.backend, f->auth != NULL ? f->auth : fake_auth(),
-        f->settings.resp_address != NULL ? &resp_talker : NULL, f->two_doors ? "admin:2" : NULL);
+        f->settings.resp_address[0] != '\0' ? &resp_talker : NULL, f->two_doors ? "admin:2" : NULL);
     assert_int_equal(http_server_start(&f->settings, &f->api->ids.service, &f->server), 0);
     if (f->two_doors) {
         assert_int_equal(http_server_start(&f->settings, &f->api->admin.service, &f->admin), 0);

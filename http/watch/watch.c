@@ -543,10 +543,10 @@ static bool worker_names_shared(const struct alarm_facts *facts, char *text)
 
 static bool layout_ends(const struct alarm_facts *facts, char *text)
 {
-    bool is_named = facts->layout_name != NULL && facts->layout_name[0] != '\0';
+    bool is_named = facts->layout_name[0] != '\0';
 
     SAY(text, "the layout%s%s of snowflake ids is used up in %llu days", is_named ? " " : "",
-        is_named ? facts->layout_name : "", ull(facts->layout_left_s / 86400));
+        facts->layout_name, ull(facts->layout_left_s / 86400));
     return facts->layout_left_s < ALARM_LAYOUT_ENDS_DAYS * 86400ULL;
 }
 

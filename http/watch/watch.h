@@ -149,7 +149,7 @@ struct alarm_facts {
     int refusal;                      /* of snowflake ids: 0 or an ERR_* */
     const char *refusal_text;
     uint64_t layout_left_s;      /* of the snowflake layout that ends first; or ID_UNKNOWN */
-    const char *layout_name;     /* of that layout; "" or NULL: the cluster's own */
+    const char *layout_name;     /* of that layout; "": the cluster's own */
     int64_t certificate_until_s; /* for clients; wall time; 0: there is none */
     int64_t peer_until_s;        /* for other nodes, likewise */
 };

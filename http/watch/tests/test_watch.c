@@ -345,6 +345,7 @@ static int setup_alarms(void **state)
                                                .status = &world_alarms->status,
                                                .health = &world_alarms->health,
                                                .refusal_text = "",
+                                               .layout_name = "",
                                                .layout_left_s = ID_UNKNOWN};
     *state = world_alarms;
     return 0;
