@@ -384,76 +384,58 @@ HOT static enum http_admission api_admit(struct conn *conn)
     return route->takes_body ? HTTP_KEEP_BODY : HTTP_DROP_BODY;
 }
 
-/* The methods of a path, or of any (NULL). No more than that: the headers that permit a page of
- * another origin (CORS) are never sent. */
-static int answer_options(struct conn *conn, const char *allow)
-{
-    char extra[96];
-
-    (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
-    conn_answer(conn, 204, NULL, extra, NULL, 0);
-    return ANSWERED;
-}
-
-/* Nothing is served there except OPTIONS; the router says why. */
-COLD __attribute__((noinline)) static int refuse_route(struct conn *conn)
+/* Nothing is served there except OPTIONS, which answers the methods of the path, or of any. No more
+ * than that: the headers that permit a page of another origin (CORS) are never sent. The router
+ * says why. */
+COLD __attribute__((noinline)) static void refuse_route(struct conn *conn)
 {
     const struct request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
-    const bool asks_options = conn->parser.head.method == METHOD_OPTIONS;
+    const enum method method = conn->parser.head.method;
+    const char *shown = TEXT_SHOWN(path, request->path_len, SHOWN_BYTES);
     const struct route *route;
     const char *name;
     size_t name_len;
     char allow[ROUTER_ALLOW_BYTES];
     char message[96];
     char extra[96];
-    const char *shown = TEXT_SHOWN(path, request->path_len, SHOWN_BYTES);
+    enum router_result result =
+        router_find(method, path, request->path_len, &route, &name, &name_len);
 
-    switch (
-        router_find(conn->parser.head.method, path, request->path_len, &route, &name, &name_len)) {
-    case ROUTER_NO_ROUTE:
-        if (asks_options && path[0] == '*') {
-            router_allow(NULL, allow);
-            return answer_options(conn, allow);
-        }
-        return reply_error(conn, 404, "no_route", "nothing is served at %s", shown);
-    case ROUTER_SLASH:
-        return reply_error(conn, 404, "no_route",
-                           "nothing is served at %s; a slash in a name is written %%2F", shown);
-    case ROUTER_NO_METHOD:
-        router_allow(route, allow);
-        if (asks_options) {
-            return answer_options(conn, allow);
-        }
-        (void)snprintf(message, sizeof message, "this route is for %s", allow);
-        (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
-        conn_fail(conn, 405, "method_not_allowed", extra, "", message);
-        return ANSWERED;
-    case ROUTER_FOUND:
-        break;
+    ASSERT(result != ROUTER_FOUND);
+    if (result == ROUTER_SLASH) {
+        reply_error(conn, 404, "no_route",
+                    "nothing is served at %s; a slash in a name is written %%2F", shown);
+        return;
     }
-    UNREACHABLE("a result of the router");
+    if (result == ROUTER_NO_ROUTE && (method != METHOD_OPTIONS || path[0] != '*')) {
+        reply_error(conn, 404, "no_route", "nothing is served at %s", shown);
+        return;
+    }
+    router_allow(result == ROUTER_NO_METHOD ? route : NULL, allow);
+    (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
+    if (method == METHOD_OPTIONS) {
+        conn_answer(conn, 204, NULL, extra, NULL, 0);
+        return;
+    }
+    (void)snprintf(message, sizeof message, "this route is for %s", allow);
+    conn_fail(conn, 405, "method_not_allowed", extra, "", message);
 }
 
 static void turn_came(struct http_wait *wait)
 {
     struct conn *conn = conn_resume(wait);
     const struct route *route = conn->request.route;
-    int result = ANSWERED;
 
     free(wait);
     if (route->takes_options || request_options(conn, NULL, 0)) {
-        result = route->handle(conn);
-    }
-    if (result != ANSWERED) {
-        reply_finish(conn, result);
+        reply_finish(conn, route->handle(conn));
     }
 }
 
 HOT static void api_handle(struct conn *conn)
 {
     const struct route *route = conn->request.route;
-    int result = ANSWERED;
 
     if (!conn_charge(conn, &conn->client->requests, 1)) {
         return;
@@ -463,19 +445,20 @@ HOT static void api_handle(struct conn *conn)
         audited_begin(conn);
     }
     if (route == NULL) {
-        result = refuse_route(conn);
+        refuse_route(conn);
     } else if (conn->request.gate != GATE_OPEN) {
-        result = deny(conn);
+        deny(conn);
     } else if (route->is_long) {
         struct http_wait *wait = MUST_HAVE(malloc(sizeof *wait));
 
         *wait = (struct http_wait){.cancel = conn_wait_free, .sent = turn_came};
         conn_wait_turn(conn, wait);
     } else if (route->takes_options || request_options(conn, NULL, 0)) {
-        result = route->handle(conn);
-    }
-    if (result != ANSWERED) {
-        reply_finish(conn, result);
+        int result = route->handle(conn);
+
+        if (result != ANSWERED) {
+            reply_finish(conn, result);
+        }
     }
 }
 
@@ -496,9 +479,7 @@ static void *api_loop_begin(void *data, unsigned index, struct conns *conns, str
     conns->lets_go = &api->backend->health->drained;
     loop->port = port;
     loop->index = index;
-    if (api->auth != NULL) {
-        loop->tokens = auth_take(api->auth, &loop->tokens_generation);
-    }
+    loop->tokens = auth_take(api->auth, &loop->tokens_generation);
     if (api->backend->figures != NULL) {
         id_cuts_copy(api->backend->figures, &loop->cuts);
     }
@@ -575,7 +556,7 @@ static void wake_tag_cb(struct mailbox_item *item)
 
     if (wake->tag != NULL) {
         segment_wake(wake->loop, wake->tag);
-    } else if (wake->loop->api->auth != NULL) {
+    } else {
         take_cuts(wake->loop);
     }
     free(wake);
@@ -623,7 +604,8 @@ static void api_server_init(struct api *api, struct api_server *server, unsigned
 }
 
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
-                    struct id_backend *backend, struct auth *auth, const struct talker *resp)
+                    struct id_backend *backend, struct auth *auth, const struct talker *resp,
+                    const char *admin_address)
 {
     struct api *api = MUST_HAVE(calloc(1, sizeof *api));
 
@@ -634,30 +616,12 @@ struct api *api_new(const struct http_settings *settings, const struct http_buil
     page_make(api);
     api->waker.wake = waker_wake;
     api->auth = auth;
-    api_server_init(api, &api->ids, LISTENER_IDS | LISTENER_ADMIN, 0);
-    api->ids.service.resp = resp;
-    return api;
-}
-
-const struct http_service *api_service(const struct api *api)
-{
-    return &api->ids.service;
-}
-
-const struct http_service *api_admin_service(struct api *api, const char *http_address,
-                                             const char *admin_address)
-{
-    ASSERT(api->loop_count == 0);
-    api->ids.listeners = LISTENER_IDS;
-    api->http_address = http_address;
     api->admin_address = admin_address;
-    api_server_init(api, &api->admin, LISTENER_ADMIN, api->settings->loops);
-    return &api->admin.service;
-}
-
-struct id_waker *api_waker(struct api *api)
-{
-    return &api->waker;
+    api_server_init(api, &api->ids,
+                    admin_address == NULL ? LISTENER_IDS | LISTENER_ADMIN : LISTENER_IDS, 0);
+    api->ids.service.resp = resp;
+    api_server_init(api, &api->admin, LISTENER_ADMIN, settings->loops);
+    return api;
 }
 
 void api_free(struct api *api)

@@ -6,7 +6,7 @@
  * loop's own thread; everything else goes by cluster_request to the raft loop and comes back by the
  * loop's port.
  *
- * The happy path: api_new(), http_server_start() with api_service(), and api_waker() is given to
+ * The happy path: api_new(), http_server_start() with its services, and its waker is given to
  * the backend; at the end http_server_stop(), then api_free().
  *
  * Failure modes: none of its own. Requests that are still with the backend may be answered before,
@@ -46,25 +46,14 @@ const struct route *router_route(size_t at);
 
 #define ROUTER_ALLOW_BYTES 48
 
-struct api;
-
-/* auth: the access rules; NULL: every client may do everything. resp: the protocol of the listener
- * at settings->resp_address; NULL: none. All are borrowed until api_free(). */
+/* Make the services of two servers: api->ids.service, and api->admin.service, which serves the
+ * operators' routes; the server of the first is made first. admin_address: of the second, for
+ * messages; NULL: there is none, and the first serves all routes. auth: the access rules. resp: the
+ * protocol of the listener at settings->resp_address; NULL: none. All are borrowed until
+ * api_free(). api->waker is passed to the backend, and removed before http_server_stop(). */
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
-                    struct id_backend *backend, struct auth *auth, const struct talker *resp);
-
-/* Serves one server; valid until api_free(). It serves all routes, unless there is an admin
- * listener. */
-const struct http_service *api_service(const struct api *api);
-
-/* Open the admin listener: a second server serves the operators' routes, and the first one no
- * longer does. Call before either server is made; the first must be made first. The addresses, for
- * messages, are borrowed. */
-const struct http_service *api_admin_service(struct api *api, const char *http_address,
-                                             const char *admin_address);
-
-/* Pass it to the backend; remove it before http_server_stop(). */
-struct id_waker *api_waker(struct api *api);
+                    struct id_backend *backend, struct auth *auth, const struct talker *resp,
+                    const char *admin_address);
 
 /* The servers must have stopped, or never started. */
 void api_free(struct api *api);

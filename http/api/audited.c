@@ -190,11 +190,9 @@ void audited_refuse_as(struct conn *conn, int status, const char *reason)
 
 void audited_begin(struct conn *conn)
 {
-    if (api_loop(conn)->api->auth != NULL) {
-        ASSERT(conn->note == NULL);
-        conn->note = MUST_HAVE(malloc(sizeof(struct note)));
-        note_make(conn, conn->note);
-    }
+    ASSERT(conn->note == NULL);
+    conn->note = MUST_HAVE(malloc(sizeof(struct note)));
+    note_make(conn, conn->note);
 }
 
 /* --- the state before a change --- */
@@ -402,10 +400,8 @@ int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms)
         query_workers_encode(&call->request.payload, change->worker.worker_id, 1);
         return look_before(conn, call, change);
     default: /* of a layout, which each node knows */
-        if (backend->snowflake != NULL) {
-            named = snowflake_named_find(backend->snowflake, change->layout.name,
-                                         change->layout.name_len);
-        }
+        named =
+            snowflake_named_find(backend->snowflake, change->layout.name, change->layout.name_len);
         if (named != NULL) {
             layout_row_json_put(&named->row, snowflake_named_is_deleted(named), &json);
             put_before(conn->note, &json);
@@ -423,16 +419,12 @@ int handle_audit(struct conn *conn)
         {.name = "after", .max = UINT64_MAX},
         {.name = "limit", .min = 1, .max = LIMIT_AUDIT_PER_PAGE, .number = PAGE_LIMIT_DEFAULT},
     };
-    struct auth *auth = api_loop(conn)->api->auth;
 
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
-    if (auth == NULL) {
-        buf_printf(reply_begin(conn), "{\"entries\":[],\"next\":null}");
-        return 200;
-    }
-    audit_list(&auth->audit, options[0].number, (size_t)options[1].number, reply_begin(conn));
+    audit_list(&api_loop(conn)->api->auth->audit, options[0].number, (size_t)options[1].number,
+               reply_begin(conn));
     return 200;
 }
 
@@ -540,10 +532,10 @@ int deny(struct conn *conn)
     }
     switch (gate) {
     case GATE_OTHER_LISTENER:
-        return reply_error(conn, 404, "other_door",
-                           "this route is served at the other listener: %s, %s",
-                           is_admin ? "http.listen" : "admin.listen",
-                           is_admin ? loop->api->http_address : loop->api->admin_address);
+        return reply_error(
+            conn, 404, "other_door", "this route is served at the other listener: %s, %s",
+            is_admin ? "http.listen" : "admin.listen",
+            is_admin ? loop->api->settings->listen_address : loop->api->admin_address);
     case GATE_MISDIRECTED:
         host = web_authority(&request, &len);
         return reply_error(conn, 421, "misdirected",
@@ -603,11 +595,11 @@ int list_ask(struct conn *conn, unsigned kind, uint64_t most, uint32_t wait_ms,
     if (!request_options(conn, options, count)) {
         return ANSWERED;
     }
-    identity = api_loop(conn)->api->auth != NULL ? gate_identity(conn) : NULL;
-    if (identity != NULL && !prefix->present && identity->prefix_count == 1) {
+    identity = gate_identity(conn);
+    if (!prefix->present && identity->prefix_count == 1) {
         prefix->text = identity->prefixes[0].text; /* the client asks for what it may see */
         prefix->len = identity->prefixes[0].len;
-    } else if (identity != NULL && identity->prefix_count > 0 &&
+    } else if (identity->prefix_count > 0 &&
                !(prefix->present && identity_may_use(identity, prefix->text, prefix->len))) {
         return refuse_tag(conn,
                           prefix->present ? "this prefix has others' tags, too" : "name a prefix");
@@ -626,9 +618,6 @@ bool may_put(struct conn *conn, const struct buf *command)
     struct tag_put tag;
     char what[64 + SHOWN_BYTES];
 
-    if (api_loop(conn)->api->auth == NULL) {
-        return true;
-    }
     identity = gate_identity(conn);
     if ((identity->roles & ROLE_TAGS) == 0) { /* the tokens were reread meanwhile */
         conn->request.gate = identity->kind == IDENTITY_ANONYMOUS ? GATE_NO_TOKEN : GATE_ROLE;
@@ -670,10 +659,9 @@ static const struct {
 /* The client's line in the tokens file; NULL: none, its address is counted. */
 static const struct identity *named_client(struct conn *conn)
 {
-    const struct identity *identity =
-        api_loop(conn)->api->auth != NULL ? gate_identity(conn) : NULL;
+    const struct identity *identity = gate_identity(conn);
 
-    return identity != NULL && identity->kind != IDENTITY_ANONYMOUS ? identity : NULL;
+    return identity->kind != IDENTITY_ANONYMOUS ? identity : NULL;
 }
 
 struct share share_of(struct conn *conn)
@@ -713,9 +701,7 @@ int share_refuse(struct conn *conn, enum share_kind kind, uint64_t held, uint64_
                    where, identity != NULL ? "client" : "the address",
                    identity != NULL ? identity->name : conn->peer->name, ull(held),
                    kinds[kind].things, ull(most), kinds[kind].until, kinds[kind].quota);
-    if (api_loop(conn)->api->auth != NULL) {
-        audited_refuse_as(conn, 429, why);
-    }
+    audited_refuse_as(conn, 429, why);
     conn_fail(conn, 429, err_code(ERR_SHARE), NULL, more, message);
     return ANSWERED;
 }

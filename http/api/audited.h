@@ -39,7 +39,7 @@
 struct call;
 struct conn;
 
-/* The request is to be audited, if the api has struct auth: its note begins here. */
+/* The request is to be audited: its note begins here. */
 void audited_begin(struct conn *conn);
 
 /* Submit a change as call_submit_for() does; if the request has a note, once that has the state
@@ -49,8 +49,7 @@ void audited_begin(struct conn *conn);
 #define AUDITED_ITEMS 8
 int audited_submit(struct conn *conn, struct call *change, uint32_t wait_ms);
 
-/* A request is refused for lack of rights: with this status, for this reason. Call only where there
- * is struct auth. */
+/* A request is refused for lack of rights: with this status, for this reason. */
 void audited_refuse_as(struct conn *conn, int status, const char *reason);
 
 /* conn->note's request was answered; status 0: the connection has closed. For http_service. */

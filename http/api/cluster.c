@@ -341,9 +341,6 @@ static bool read_cut_client(struct conn *conn, struct client_cut *cut)
     char text[LIMIT_TOKEN_SUBJECT_BYTES + 1];
     size_t len;
 
-    if (api_loop(conn)->api->auth == NULL) {
-        return reply_err(conn, ERR_DISABLED);
-    }
     if (level < CUT_LEVEL) {
         return reply_error(conn, 409, "level_too_low",
                            "clients are cut from level %d on, and the cluster is at level %u",

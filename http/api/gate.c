@@ -110,7 +110,7 @@ const struct identity *gate_identity(struct conn *conn)
 
 bool gate_may(struct conn *conn, enum role role)
 {
-    return api_loop(conn)->api->auth == NULL || (gate_identity(conn)->roles & (unsigned)role) != 0;
+    return (gate_identity(conn)->roles & (unsigned)role) != 0;
 }
 
 bool gate_may_take(struct conn *conn, const char *token, size_t token_len, const char *tag,
@@ -120,9 +120,6 @@ bool gate_may_take(struct conn *conn, const char *token, size_t token_len, const
     const struct identity *identity;
     struct token_hash hash;
 
-    if (api_loop(conn)->api->auth == NULL) {
-        return true;
-    }
     (void)identify(conn); /* a connection may carry many tokens, one after the other */
     if (token != NULL && tokens_are_used(tokens)) {
         identity = tokens_find_text(tokens, token, token_len, &hash);
@@ -239,7 +236,7 @@ void gate_admit(struct conn *conn, const struct route *route)
     gate_look(conn);
     if ((route->listeners & loop->listeners) == 0) {
         gate = GATE_OTHER_LISTENER;
-    } else if (loop->api->auth != NULL) {
+    } else {
         gate = conn->caller == NULL ? judge_page(conn, route) : GATE_OPEN;
         gate = gate == GATE_OPEN ? judge_client(conn, route) : gate;
     }
@@ -248,9 +245,6 @@ void gate_admit(struct conn *conn, const struct route *route)
 
 bool gate_stays_open(struct conn *conn)
 {
-    if (api_loop(conn)->api->auth == NULL) {
-        return true;
-    }
     if (conn->wire.tls != NULL && session_is_outdated(conn->wire.tls)) {
         return false;
     }

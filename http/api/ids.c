@@ -189,12 +189,9 @@ struct waiter *waiters_find(struct waiters *waiters, const struct id_tag *tag, c
 
 struct layout_words *layout_named(struct conn *conn, const char *name, size_t len)
 {
-    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-    struct layout_words *named = NULL;
+    struct layout_words *named =
+        snowflake_named_find(api_loop(conn)->backend->snowflake, name, len);
 
-    if (snowflake != NULL) {
-        named = snowflake_named_find(snowflake, name, len);
-    }
     if (named == NULL) {
         (void)reply_error(conn, 404, "unknown_layout",
                           "this node knows of no layout %s: GET /api/layouts lists them",

@@ -102,4 +102,40 @@ struct layout_words *layout_named(struct conn *conn, const char *name, size_t le
 bool layout_of(struct conn *conn, const struct param *named,
                const struct layout_words **ret_layout);
 
+/* --- snowflake ids (snowflake.c): why they are refused; taking them, and taking them apart --- */
+
+/* Every error with which snowflake ids may be refused, apart from "disabled". */
+#define REFUSAL_CODES                                                                              \
+    {                                                                                              \
+        ERR_CLOCK_BACKWARDS, ERR_CLOCK_SKEW, ERR_WINDOW_EXPIRED, ERR_EPOCH_EXHAUSTED,              \
+            ERR_NO_WORKER_ID                                                                       \
+    }
+
+/* The backend's present state: 0, or one of REFUSAL_CODES. 0 also if snowflake ids are switched
+ * off. */
+int refusal_now(const struct id_backend *backend);
+
+/* True if snowflake ids are served on this node, now or at another time. */
+bool refusal_enabled(const struct id_backend *backend);
+
+/* The wall time from which ids continue, if known; 0: time alone does not help. */
+uint64_t refusal_wait_until_ms(const struct id_backend *backend, int err);
+
+/* A sentence on an error of REFUSAL_CODES into out, cut to size. Returns out. */
+const char *refusal_text(const struct id_backend *backend, int err, char *out, size_t size);
+
+#define REFUSAL_TEXT_BYTES 320
+
+/* Take an id apart, by the named layout or (NULL) the cluster's own. False: answered. */
+bool snowflake_take_apart(struct conn *conn, const struct layout_words *named, uint64_t id,
+                          struct snowflake_parts *ret_parts);
+
+/* The smallest id of a time, by the named layout or the cluster's own; the texts are as the client
+ * sent them. False: answered. */
+bool snowflake_id_at(struct conn *conn, const struct param *time, const struct param *named,
+                     uint64_t *ret_id);
+
+/* Take the ids of a claim that was read, and answer. Returns as a handler does. */
+int snowflake_begin(struct conn *conn, struct id_claim *claim);
+
 #endif

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "http/proto/head.h"
 #include "src/base/container.h"
 #include "src/base/err.h"
 #include "src/base/zone.h"
@@ -49,38 +50,6 @@ struct body_fault {
  * parsed. Lines and columns are those of the text. NULL with *ret_fault; else the caller owns
  * it. */
 json_t *body_parse(const char *text, size_t from, size_t to, struct body_fault *ret_fault);
-
-enum param_kind {
-    PARAM_NUMBER, /* a whole number, min to max */
-    PARAM_WORD,   /* one of `words`; `number` is its place among them */
-    PARAM_TEXT    /* taken as it is; the caller checks it, except max, its bytes of UTF-8 */
-};
-
-/* An option or a field of a body. Reading fills in `present` and the members after the blank
- * line. */
-struct param {
-    const char *name;
-    enum param_kind kind;
-    bool needed;       /* in a body */
-    bool takes_digits; /* a number in a body: also a string of its digits */
-    bool takes_null;   /* a number in a body: null is 0 */
-    bool may_be_empty; /* an option: "name=" counts as absent */
-    bool present;
-    uint64_t min;
-    uint64_t max;
-    const char *const *words; /* NULL after the last */
-    const char *rule;         /* of a word, for a message: "is neither 1 nor 0" */
-    const char *code;         /* of its fault; NULL: bad_request */
-    /* Checks a text in a body (`rule` is the message for a text that fails). 0, or an error with
-     * *ret_why. */
-    int (*check)(const char *text, size_t len, const char **ret_why);
-    /* Reads a body's value by its own rules. 0 or ERR_INVALID with *ret_fault */
-    int (*read)(const json_t *value, struct param *field, struct body_fault *ret_fault);
-
-    uint64_t number;  /* unchanged if absent: the caller's default */
-    const char *text; /* borrowed from the object, or from the option's text */
-    size_t len;
-};
 
 /* Read a text: an option's, or that of a string in a body. 0, or ERR_INVALID with *ret_fault. */
 int param_take(struct param *field, const char *text, size_t len,
@@ -170,7 +139,7 @@ extern const char *const layout_orders[];
 void layout_row_json_put(const struct layout_row *row, bool deleted, struct buf *json);
 
 /* Append the layout of this cluster's snowflake ids: an object, or null if this node does not know
- * it. `before` is put first, unchanged. */
+ * it, or for NULL. `before` is put first, unchanged. */
 void layout_json_put(const struct snowflake *snowflake, const char *before, struct buf *json);
 
 #endif

@@ -1,27 +1,54 @@
 /*
- * metrics.c - see metrics.h. Threads: as said there.
+ * metrics.c - GET /metrics: the metrics of the HTTP side and of the node (consensus, members, disk,
+ * state, ids, the busiest tags, the process), as text: in Prometheus's text format 0.0.4 or in
+ * OpenMetrics 1.0.0, whichever the client prefers.
+ *
+ * The happy path: atomics, and a copy of the figures that the raft loop gathered (id_backend.h),
+ * are written out without asking another thread, so also while the raft loop hangs. expose_family()
+ * once for each metric, then its samples in turn. Names of counters end in "_total", in both
+ * formats.
+ *
+ * Failure modes: none; unknown values are left out. Code that takes a label's value from outside
+ * escapes it (expose_label()).
+ *
+ * Thread: the loop's; it reads the present counters of other loops.
  */
-#include "http/api/metrics.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "http/api/json.h"
+#include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/api/snowflake.h"
 #include "http/proto/head.h"
 #include "http/tls/tls.h"
 #include "src/base/assert.h"
 #include "src/base/process.h"
+#include "src/base/stats.h"
 #include "src/base/utf8.h"
 #include "src/id/snowflake/snowflake.h"
 
+#define EXPOSITION_TYPE "text/plain; version=0.0.4"
+#define EXPOSITION_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define EXPOSITION_WORD_BYTES 64
 #define TOTAL "_total"
 #define REPLACEMENT "\xef\xbf\xbd"
 
-void expose_family(struct exposition *to, const char *name, const char *help)
+struct exposition {
+    struct buf *text; /* borrowed */
+    bool is_open;     /* OpenMetrics */
+    /* the metric that was begun; nothing of it is written before its first sample */
+    const char *name;
+    const char *help; /* NULL: it has had a sample */
+    const char *kind; /* static */
+    bool is_total;    /* the name ends in "_total" */
+};
+
+/* Begin a metric: a counter if its name ends in "_total", a histogram if it gets one, else a gauge.
+ * One that gets no sample is left out. name and help: static; help a sentence without quotes and
+ * backslashes. */
+static void expose_family(struct exposition *to, const char *name, const char *help)
 {
     size_t len = strlen(name);
 
@@ -47,7 +74,7 @@ static void begin_family(struct exposition *to)
     to->help = NULL;
 }
 
-/* The name, and the labels before the value. */
+/* The name, and the text between the braces, "loop=\"raft\"", or "". */
 static void begin_sample(struct exposition *to, const char *labels)
 {
     begin_family(to);
@@ -64,13 +91,14 @@ static void expose_sample(struct exposition *to, const char *labels, uint64_t va
     buf_printf(to->text, "%" PRIu64 "\n", value);
 }
 
-void expose_real(struct exposition *to, const char *labels, double value)
+static void expose_real(struct exposition *to, const char *labels, double value)
 {
     begin_sample(to, labels);
     buf_printf(to->text, "%.6g\n", value);
 }
 
-void expose_ms(struct exposition *to, const char *labels, int64_t ms)
+/* A signed number of milliseconds, as seconds, exactly. */
+static void expose_ms(struct exposition *to, const char *labels, int64_t ms)
 {
     uint64_t size_ms = ms < 0 ? 0 - (uint64_t)ms : (uint64_t)ms;
 
@@ -79,7 +107,8 @@ void expose_ms(struct exposition *to, const char *labels, int64_t ms)
                size_ms % 1000);
 }
 
-void expose_us(struct exposition *to, const char *labels, uint64_t us)
+/* A number of microseconds, likewise. */
+static void expose_us(struct exposition *to, const char *labels, uint64_t us)
 {
     begin_sample(to, labels);
     buf_printf(to->text, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
@@ -98,8 +127,11 @@ static void expose_of(struct exposition *to, const char *name, const char *value
     expose_sample(to, expose_word(name, value, (char[EXPOSITION_WORD_BYTES]){0}), sample);
 }
 
-void expose_histogram(struct exposition *to, const char *labels, const struct histogram_view *view,
-                      const struct exemplar_view *exemplars)
+/* The metric's buckets, sum and count. exemplars: HISTOGRAM_BUCKETS of them, shown only in
+ * OpenMetrics; NULL: none. */
+static void expose_histogram(struct exposition *to, const char *labels,
+                             const struct histogram_view *view,
+                             const struct exemplar_view *exemplars)
 {
     const char *name = to->name;
     const char *comma = labels[0] != '\0' ? "," : "";
@@ -126,20 +158,30 @@ void expose_histogram(struct exposition *to, const char *labels, const struct hi
     buf_printf(to->text, "%s_count%s%s%s %" PRIu64 "\n", name, open, labels, close, count);
 }
 
-void expose_one(struct exposition *to, const char *name, const char *help, uint64_t value)
+/* A metric that has one sample without labels. */
+static void expose_one(struct exposition *to, const char *name, const char *help, uint64_t value)
 {
     expose_family(to, name, help);
     expose_sample(to, "", value);
 }
 
-void expose_ones(struct exposition *to, const struct exposed *ones, size_t count)
+/* Some of these. */
+struct exposed {
+    const char *name;
+    const char *help;
+    uint64_t value;
+};
+
+static void expose_ones(struct exposition *to, const struct exposed *ones, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         expose_one(to, ones[i].name, ones[i].help, ones[i].value);
     }
 }
 
-void expose_label(struct buf *labels, const char *name, const void *value, size_t len)
+/* Append a label, with a comma before it if there are others: name="value", escaped; bytes that are
+ * no UTF-8 are replaced. */
+static void expose_label(struct buf *labels, const char *name, const void *value, size_t len)
 {
     const char *text = value;
     size_t at = 0;
@@ -165,13 +207,6 @@ void expose_label(struct buf *labels, const char *name, const void *value, size_
         at += step;
     }
     buf_put(labels, "\"", 1);
-}
-
-void expose_end(struct exposition *to)
-{
-    if (to->is_open) {
-        buf_printf(to->text, "# EOF\n");
-    }
 }
 
 /* --- the node's part, from atomics --- */
@@ -226,7 +261,7 @@ static void put_snowflake(struct exposition *to, const struct id_backend *backen
 {
     static const int codes[] = REFUSAL_CODES;
     struct snowflake_end ends[1 + LIMIT_LAYOUTS];
-    uint32_t count = backend->snowflake != NULL ? snowflake_ends(backend->snowflake, ends) : 0;
+    uint32_t count = snowflake_ends(backend->snowflake, ends);
     uint64_t now_ms = clock_wall_ms(backend->clock);
     int refusal = refusal_now(backend);
 
@@ -407,7 +442,7 @@ static void put_durations(struct exposition *to, const struct id_figures *now)
     }
 }
 
-/* The busiest tags that the identity may use; NULL: all. */
+/* The busiest tags that the identity may use. */
 static void expose_busiest_tags(struct exposition *to, const struct id_figures *now,
                                 const struct identity *identity)
 {
@@ -426,7 +461,7 @@ static void expose_busiest_tags(struct exposition *to, const struct id_figures *
             BUF_LOCAL(labels);
 
             if ((k < 2 || tag->lasts_s != UINT64_MAX) &&
-                (identity == NULL || identity_may_use(identity, tag->name, tag->name_len))) {
+                identity_may_use(identity, tag->name, tag->name_len)) {
                 expose_label(&labels, "tag", tag->name, tag->name_len);
                 expose_real(to, buf_text(&labels),
                             k == 0   ? tag->per_s
@@ -552,7 +587,7 @@ static void put_counters(struct exposition *to, const struct api *api, const str
         to, "leafd_http_refused_total",
         "Requests, bodies and connections refused or cut off for what a client may take.");
     for (int refusal = 0; refusal < METER_REFUSALS; refusal++) {
-        expose_of(to, "why", refusal_answer((enum meter_refusal)refusal)->name,
+        expose_of(to, "why", refusal_answers[refusal].name,
                   SUM(api, loop, loop->conns->counts.refused[refusal]));
     }
     expose_one(to, "leafd_http_parts_total",
@@ -622,7 +657,7 @@ static void put_connections(struct exposition *to, const struct api *api,
 
 static void put_tls(struct exposition *to, const struct api *api)
 {
-    uint64_t peer_until_s = peer_certificate_until_s(api->build);
+    uint64_t peer_until_s = id_count_of(&api->build->reloads->peer_until_s);
     struct tls *tls = api->settings->tls;
     int64_t until_s;
 
@@ -714,23 +749,23 @@ int handle_metrics(struct conn *conn)
         expose_members(&to, now);
         put_disk(&to, now);
         put_durations(&to, now);
-        expose_busiest_tags(&to, now, api->auth != NULL ? gate_identity(conn) : NULL);
+        expose_busiest_tags(&to, now, gate_identity(conn));
     }
     metrics_process_put(&to);
-    if (reloads != NULL) {
-        expose_family(&to, "leafd_reloads_total", "How often the settings were read again.");
-        expose_of(&to, "result", "done", id_count_of(&reloads->done));
-        expose_of(&to, "result", "refused", id_count_of(&reloads->refused));
-        expose_family(&to, "leafd_reload_timestamp_seconds",
-                      "Unix time of the last reload that was done; 0: none yet.");
-        expose_ms(&to, "", (int64_t)id_count_of(&reloads->done_ms));
-    }
+    expose_family(&to, "leafd_reloads_total", "How often the settings were read again.");
+    expose_of(&to, "result", "done", id_count_of(&reloads->done));
+    expose_of(&to, "result", "refused", id_count_of(&reloads->refused));
+    expose_family(&to, "leafd_reload_timestamp_seconds",
+                  "Unix time of the last reload that was done; 0: none yet.");
+    expose_ms(&to, "", (int64_t)id_count_of(&reloads->done_ms));
     put_stalls(&to, loop);
     expose_family(&to, "leafd_build_info", "1, with what this binary is.");
     expose_label(&labels, "version", api->build->version, strlen(api->build->version));
     expose_label(&labels, "commit", api->build->commit, strlen(api->build->commit));
     expose_sample(&to, buf_text(&labels), 1);
-    expose_end(&to);
+    if (is_open) {
+        buf_printf(to.text, "# EOF\n");
+    }
     free(now);
     free(totals);
     return reply_made(conn, is_open ? EXPOSITION_OPEN_TYPE : EXPOSITION_TYPE, NULL);

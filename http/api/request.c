@@ -159,23 +159,23 @@ HOT static bool take_options(struct conn *conn, const char *text, size_t len, ch
     const struct route *route = conn->request.route;
     enum options_others others =
         is_form || route->is_leaf ? OPTIONS_OTHERS_IGNORED : OPTIONS_OTHERS_REFUSED;
-    struct option found[OPTIONS_MAX];
+    struct param form[OPTIONS_MAX];
+    const struct param *found = options;
     struct body_fault fault;
 
-    ASSERT(count <= OPTIONS_MAX);
-    for (size_t i = 0; i < count; i++) {
-        found[i].name = options[i].name;
+    if (is_form) {
+        ASSERT(count <= OPTIONS_MAX);
+        found = memcpy(form, options, count * sizeof *options);
     }
-    if (options_parse(text, len, others, found, count, room, fault.message) != 0) {
+    if (options_parse(text, len, others, is_form ? form : options, count, room, fault.message) !=
+        0) {
         return is_form || reply_error(conn, 400, "bad_request", "%s", fault.message);
     }
     for (size_t i = 0; i < count; i++) {
         if (is_form && (options[i].present || !found[i].present)) {
             continue;
         }
-        options[i].text = found[i].value;
-        if (found[i].present &&
-            param_take(&options[i], found[i].value, found[i].len, &fault) != 0) {
+        if (found[i].present && param_take(&options[i], found[i].text, found[i].len, &fault) != 0) {
             return reply_fault(conn, &fault);
         }
     }

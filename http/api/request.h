@@ -175,30 +175,12 @@ struct http_reloads {
     _Atomic uint64_t peer_until_s; /* end of the certificate for other nodes, Unix time; 0: none */
 };
 
-static inline void http_reloads_add(_Atomic uint64_t *count)
-{
-    atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
-}
-
-static inline void http_reloads_set(_Atomic uint64_t *value, uint64_t to)
-{
-    atomic_store_explicit(value, to, memory_order_relaxed);
-}
-
 struct http_build {
     const char *version;
-    const char *commit;                 /* "" if unknown */
-    const char *libraries;              /* JSON object text of library versions */
-    const struct http_reloads *reloads; /* NULL: no settings to reread */
+    const char *commit;    /* "" if unknown */
+    const char *libraries; /* JSON object text of library versions */
+    const struct http_reloads *reloads;
 };
-
-/* Seconds of Unix time; 0: there is none. */
-static inline uint64_t peer_certificate_until_s(const struct http_build *build)
-{
-    return build->reloads != NULL
-               ? atomic_load_explicit(&build->reloads->peer_until_s, memory_order_relaxed)
-               : 0;
-}
 
 /* The class that requests count as, for their latency (http/server/meter.h). */
 enum traffic {
@@ -249,11 +231,11 @@ struct api_loop {
     unsigned kept_count;          /* <= LIMIT_HTTP_CALLS_KEPT */
     struct timer snowflake_retry; /* armed while a claim waits for the clock */
     struct prng prng;
-    struct entropy entropy;     /* for ids that have random bits */
-    struct zones *zones;        /* for dates in shapes */
-    struct ff1 *ff1;            /* for secret shapes; keyed anew for each reply (ids.h) */
-    unsigned listeners;         /* bits of enum api_listener served here */
-    struct token_table *tokens; /* NULL: the api has no auth */
+    struct entropy entropy; /* for ids that have random bits */
+    struct zones *zones;    /* for dates in shapes */
+    struct ff1 *ff1;        /* for secret shapes; keyed anew for each reply (ids.h) */
+    unsigned listeners;     /* bits of enum api_listener served here */
+    struct token_table *tokens;
     uint64_t tokens_generation;
     struct client_cuts cuts;               /* as this loop last read them */
     char options[LIMIT_HTTP_TARGET_BYTES]; /* decoded, of the request whose handler runs */
@@ -267,16 +249,15 @@ enum api_listener { LISTENER_IDS = 1, LISTENER_ADMIN = 2 };
 struct api_server {
     struct http_service service;
     struct api *api;
-    unsigned listeners;   /* bits of enum api_listener; 0: it was not opened */
+    unsigned listeners;   /* bits of enum api_listener */
     unsigned first_index; /* of its loops, among all */
 };
 
 struct api {
     struct api_server ids; /* or both listeners in one */
     struct api_server admin;
-    const char *http_address; /* for messages, if there are two */
-    const char *admin_address;
-    struct auth *auth; /* NULL: every client may do everything */
+    const char *admin_address; /* for messages; NULL: there is one listener */
+    struct auth *auth;
     struct id_waker waker;
     struct watch *watch; /* owned */
     struct buf page_html;
@@ -442,7 +423,7 @@ int handle_metrics(struct conn *conn);
  * that repeats it has the same verdict. The path of an id costs two loads: the verdict, and whether
  * the tokens were reread (gate_look()): then the loop judges all its connections anew. A head that
  * met a cut is judged each time, since the cut ends by itself. Every refusal is answered by deny()
- * (audited.h). An api without struct auth (tests) refuses nothing.
+ * (audited.h).
  */
 
 /* The client's identity of a protocol other than HTTP, for a whole connection, whose data of that
@@ -480,8 +461,7 @@ static inline void gate_look(struct conn *conn)
     const struct api_loop *loop = conn->conns->data;
     const struct auth *auth = loop->api->auth;
 
-    if (auth != NULL &&
-        atomic_load_explicit(&auth->generation, memory_order_acquire) != loop->tokens_generation) {
+    if (atomic_load_explicit(&auth->generation, memory_order_acquire) != loop->tokens_generation) {
         gate_renew(conn);
     }
 }
@@ -498,7 +478,7 @@ bool gate_cuts(struct conn *conn);
 /* All of the loop's connections are judged anew. */
 COLD void gate_forget(struct api_loop *loop);
 
-/* The client's identity, by the tokens in force; never NULL. Only where there is struct auth. */
+/* The client's identity, by the tokens in force; never NULL. */
 const struct identity *gate_identity(struct conn *conn);
 
 /* Does the client have this role, beyond the one its route requires? */

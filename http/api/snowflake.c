@@ -1,8 +1,29 @@
 /*
- * snowflake.c - see snowflake.h. Threads: as said there.
+ * snowflake.c - snowflake ids: GET and POST /api/snowflake/get/{key}; named layouts, /api/layouts;
+ * decoding ids, also the texts of tags with a shape; and the reasons of refusals, in words and
+ * numbers.
+ *
+ * The happy path of taking: one compare-and-swap claims the ids, the reply is appended to the
+ * connection's output. No lock, no allocation, no system call (the clock is read through the vDSO).
+ * When a millisecond has too few ids, those it has are taken and kept, and the request parks with a
+ * deadline. No event could wake it: new ids come only with time, or when the raft loop extends the
+ * mark. So the loop's timer lets parked requests try again each millisecond, oldest first, for each
+ * layout separately. When a reply has no room for one more range, its shortest range is given up:
+ * a request can get the most that the layout allows, though others claim from the same
+ * milliseconds.
+ *
+ * A layout's PUT is checked here, proposed, and answered once it is in the log. Layouts are read,
+ * and snowflake ids decoded, by what this node has applied; texts of a tag with a shape by the
+ * cluster's row; /decodeSnowflakeId, as in Leaf, by Leaf's layout.
+ *
+ * Failure modes: forbidden by the rules 400 and 409; an unusable clock or window 503 at once; the
+ * deadline 503; the layout's end 507. Ids claimed for a request that then fails are burnt. A
+ * layout's name with other fields, and a cluster whose level is too low, 409; no such layout 404;
+ * one name too many 503. A text that is no id, or none of this layout, 400 (Leaf's route: 200 with
+ * errorMsg); the cluster's layout not known yet 503.
+ *
+ * Threads: the loop's; refusals: any. Their numbers are read from atomics at about the same moment.
  */
-#include "http/api/snowflake.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,10 +78,7 @@ static struct slot_times slot_times(const struct snowflake *snowflake)
 
 bool refusal_enabled(const struct id_backend *backend)
 {
-    const struct snowflake *snowflake = backend->snowflake;
-
-    return snowflake != NULL &&
-           atomic_load_explicit(&snowflake->refusal, memory_order_relaxed) != ERR_DISABLED;
+    return atomic_load_explicit(&backend->snowflake->refusal, memory_order_relaxed) != ERR_DISABLED;
 }
 
 int refusal_now(const struct id_backend *backend)
@@ -84,7 +102,6 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
     long long off_ms = (long long)atomic_load(&backend->health->clock_off_ms);
     uint64_t end_ms;
 
-    ASSERT(backend->snowflake != NULL);
     switch (err) {
     case ERR_WINDOW_EXPIRED:
         end_ms = slot_times(backend->snowflake).window_end_ms;
@@ -309,9 +326,6 @@ HOT int snowflake_begin(struct conn *conn, struct id_claim *claim)
         loop->waiters.count > 0 ? waiters_find(&loop->waiters, NULL, claim->layout, 0) : NULL;
     int rv;
 
-    if (loop->backend->snowflake == NULL) {
-        return snowflake_answer(conn, claim, ERR_DISABLED);
-    }
     if (first != NULL && first->clock == claim->layout) { /* parked claims come first */
         rv = claim_check(loop->backend->snowflake, claim);
         rv = rv == 0 ? ERR_EMPTY : rv;
@@ -379,9 +393,7 @@ int handle_layout_get(struct conn *conn)
 
 int handle_layouts_list(struct conn *conn)
 {
-    static const struct layout_words_all none;
-    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-    const struct layout_words_all *all = snowflake != NULL ? &snowflake->named : &none;
+    const struct layout_words_all *all = &api_loop(conn)->backend->snowflake->named;
     uint32_t count = atomic_load_explicit(&all->count, memory_order_acquire);
     const struct layout_words *before = NULL;
     struct buf *json = reply_begin(conn);
@@ -532,9 +544,6 @@ static bool snowflake_is_known(struct conn *conn)
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
 
-    if (snowflake == NULL) {
-        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
-    }
     return atomic_load_explicit(&snowflake->ready, memory_order_acquire) ||
            reply_error(conn, 503, "no_leader",
                        "the cluster's layout is not known on this node yet");

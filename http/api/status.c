@@ -29,8 +29,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/api/snowflake.h"
 #include "http/watch/watch.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -84,8 +84,11 @@ unsigned live_viewers(const struct api *api)
     return count;
 }
 
-static void viewer_free(struct live_viewer *viewer)
+/* The viewer has closed its connection, or its stream has ended. */
+static void viewer_free(struct http_wait *wait)
 {
+    struct live_viewer *viewer = CONTAINER(wait, struct live_viewer, wait);
+
     atomic_fetch_sub_explicit(&viewer->loop->live.count, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&viewer->client->streams, 1, memory_order_relaxed);
     clients_release(viewer->loop->conns->clients, viewer->client);
@@ -93,19 +96,11 @@ static void viewer_free(struct live_viewer *viewer)
     free(viewer);
 }
 
-/* The viewer has closed its connection. */
-static void viewer_cancel(struct http_wait *wait)
-{
-    viewer_free(CONTAINER(wait, struct live_viewer, wait));
-}
-
 /* The viewer may no longer watch: the node drains, or the tokens changed. */
 static void viewer_end(struct http_wait *wait)
 {
-    struct live_viewer *viewer = CONTAINER(wait, struct live_viewer, wait);
-
     conn_stream_end(conn_resume(wait), NULL);
-    viewer_free(viewer);
+    viewer_free(wait);
 }
 
 static void viewer_sent(struct http_wait *wait)
@@ -189,7 +184,7 @@ int handle_live(struct conn *conn)
     viewer->client = conn->client; /* the connection's may change when tokens are reloaded */
     clients_hold(conn->conns->clients, viewer->client);
     atomic_fetch_add_explicit(&viewer->client->streams, 1, memory_order_relaxed);
-    viewer->wait = (struct http_wait){.cancel = viewer_cancel,
+    viewer->wait = (struct http_wait){.cancel = viewer_free,
                                       .expire = viewer_end,
                                       .sent = viewer_sent,
                                       .needs_client = true,
@@ -400,7 +395,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
     uint64_t now_ms = clock_now_ms(api->backend->clock);
     struct tls *tls = api->settings->tls; /* plain HTTP has no certificate */
     int64_t until_s = tls != NULL ? tls_until_s(tls) : 0;
-    uint64_t peer_until_s = peer_certificate_until_s(api->build);
+    uint64_t peer_until_s = id_count_of(&api->build->reloads->peer_until_s);
     const struct id_health *health = api->backend->health;
     struct id_figures figures;
     uint64_t resident_bytes;
@@ -437,7 +432,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
         buf_printf(json, "%s{\"what\":\"peer.tls-dir\",\"expires\":\"%s\"}", until_s > 0 ? "," : "",
                    TEXT_TIME(peer_until_s * 1000));
     }
-    text_put_field(json, "],\"resp_address\":", resp != NULL && resp[0] != '\0' ? resp : NULL);
+    text_put_field(json, "],\"resp_address\":", resp[0] != '\0' ? resp : NULL);
     buf_printf(json, ",\"uptime_s\":%llu,\"time\":\"%s\"", ull((now_ms - watch->began_ms) / 1000),
                TEXT_TIME(clock_wall_ms(api->backend->clock)));
     text_put_field(json, ",\"version\":", api->build->version);
@@ -451,7 +446,7 @@ static void status_json_put(struct api *api, const struct id_cluster_status *sta
 static uint64_t layout_left_s(const struct id_backend *backend, const char **ret_name)
 {
     struct snowflake_end ends[1 + LIMIT_LAYOUTS];
-    uint32_t count = backend->snowflake != NULL ? snowflake_ends(backend->snowflake, ends) : 0;
+    uint32_t count = snowflake_ends(backend->snowflake, ends);
     uint64_t now_ms = clock_wall_ms(backend->clock);
     uint64_t least_s = ID_UNKNOWN;
 
@@ -476,6 +471,7 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     uint64_t left_s = layout_left_s(backend, &layout_name);
     struct id_figures figures;
     struct alarm_facts facts = {
+        .alarms = &watch->alarms,
         .now_ms = clock_now_ms(backend->clock),
         .wall_ms = clock_wall_ms(backend->clock),
         .status = status,
@@ -486,18 +482,18 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
         .layout_left_s = left_s,
         .layout_name = layout_name,
         .certificate_until_s = api->settings->tls != NULL ? tls_until_s(api->settings->tls) : 0,
-        .peer_until_s = (int64_t)peer_certificate_until_s(api->build),
+        .peer_until_s = (int64_t)id_count_of(&api->build->reloads->peer_until_s),
     };
-    struct changes_counts counts = {.implausible = id_count_of(&backend->health->implausible),
-                                    .refusal = facts.refusal};
+    struct changes_counts counts = {
+        .reloads_done = id_count_of(&api->build->reloads->done),
+        .reloads_refused = id_count_of(&api->build->reloads->refused),
+        .implausible = id_count_of(&backend->health->implausible),
+        .refusal = facts.refusal,
+    };
     struct process_figures process;
 
     if (facts.refusal != 0) {
         (void)refusal_text(backend, facts.refusal, refusal_text_, sizeof refusal_text_);
-    }
-    if (api->build->reloads != NULL) {
-        counts.reloads_done = id_count_of(&api->build->reloads->done);
-        counts.reloads_refused = id_count_of(&api->build->reloads->refused);
     }
     figures_now(backend, &figures);
     counts.snapshots = figures.snapshots_received;
@@ -516,7 +512,7 @@ static void watch_judge(struct watch *watch, const struct id_cluster_status *sta
     }
     changes_look(&watch->changes, status, &counts, facts.wall_ms, &watch->events);
     ASSERT(pthread_mutex_lock(&watch->lock) == 0);
-    alarms_look(&watch->alarms, &facts, &watch->events);
+    alarms_look(&facts, &watch->events);
     watch->nodes.len = 0;
     if (!nodes_json_put(status, &watch->nodes)) {
         watch->nodes.len = 0; /* right after the birth: whoever asks next may see some */
@@ -628,24 +624,23 @@ void watch_free(struct watch *watch)
 static int status_cb(struct conn *conn, struct call *call)
 {
     struct api *api = api_loop(conn)->api;
-    const struct identity *identity = api->auth != NULL ? gate_identity(conn) : NULL;
-    unsigned roles = identity != NULL ? identity->roles : ROLES_ALL;
+    const struct identity *identity = gate_identity(conn);
     struct buf *json = reply_begin(conn);
     const char *comma = "";
 
     buf_printf(json, "{");
     status_json_put(api, call->cluster, json);
     /* The client's identity and roles, so that the page offers nothing else. */
-    text_put_field(json, ",\"you\":{\"name\":", identity != NULL ? identity->name : "anybody");
+    text_put_field(json, ",\"you\":{\"name\":", identity->name);
     buf_printf(json, ",\"roles\":[");
     for (unsigned i = 0; i < ROLE_COUNT; i++) {
-        if ((roles & 1U << i) != 0) {
+        if ((identity->roles & 1U << i) != 0) {
             text_put_field(json, comma, role_name((enum role)(1U << i)));
             comma = ",";
         }
     }
     buf_printf(json, "],\"prefixes\":[");
-    for (size_t i = 0; identity != NULL && i < identity->prefix_count; i++) {
+    for (size_t i = 0; i < identity->prefix_count; i++) {
         buf_printf(json, "%s", i > 0 ? "," : "");
         text_put_json(json, identity->prefixes[i].text, identity->prefixes[i].len);
     }

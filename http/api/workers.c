@@ -187,7 +187,7 @@ static int worker_change_cb(struct conn *conn, struct call *call)
     if (call->named != NULL) {
         layout_row_json_put(&call->named->row, false, json);
     } else { /* the cluster's own; null if the id is beyond it: no row says which one it is for */
-        is_ready = own != NULL && atomic_load_explicit(&own->ready, memory_order_acquire);
+        is_ready = atomic_load_explicit(&own->ready, memory_order_acquire);
         layout_json_put(is_ready && row->id >> own->layout.worker_bits == 0 ? own : NULL, "", json);
     }
     buf_printf(json, "}");

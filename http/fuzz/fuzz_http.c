@@ -158,7 +158,7 @@ static void fuzz_stream(const uint8_t *data, size_t len)
 
 static void fuzz_target(const uint8_t *data, size_t len)
 {
-    struct option options[3] = {{.name = "count"}, {.name = "format"}, {.name = "timeout_ms"}};
+    struct param options[3] = {{.name = "count"}, {.name = "format"}, {.name = "timeout_ms"}};
     char *text = malloc(len > 0 ? len : 1);
     char *space = malloc(len > 0 ? len : 1);
     char why[OPTION_WHY_BYTES];

@@ -87,7 +87,7 @@ HOT int target_decode(const char *text, size_t len, enum target_plus plus, char 
 
 /* The query of options_parse(). */
 struct query {
-    struct option *options;
+    struct param *options;
     size_t count;
     enum options_others others;
     bool plain;  /* nothing in it is encoded: pieces point into it */
@@ -115,7 +115,7 @@ static int option_take(struct query *query, const char *pair, size_t len)
     size_t name_len = equals != NULL ? (size_t)(equals - pair) : len;
     const char *value = equals != NULL ? equals + 1 : pair + len;
     size_t value_len = (size_t)(pair + len - value);
-    struct option *option = NULL;
+    struct param *option = NULL;
     const char *name;
     char shown[80];
 
@@ -142,7 +142,7 @@ static int option_take(struct query *query, const char *pair, size_t len)
                  text_show(name, name_len, shown, sizeof(shown)));
         return ERR_INVALID;
     }
-    if (piece_read(query, value, value_len, &option->value, &option->len) != 0) {
+    if (piece_read(query, value, value_len, &option->text, &option->len) != 0) {
         snprintf(query->why, OPTION_WHY_BYTES, "bad percent encoding in the value of %s: %s",
                  option->name, text_show(value, value_len, shown, sizeof(shown)));
         return ERR_INVALID;
@@ -153,14 +153,14 @@ static int option_take(struct query *query, const char *pair, size_t len)
 }
 
 int options_parse(const char *query, size_t query_len, enum options_others others,
-                  struct option *options, size_t count, char *space, char *ret_why)
+                  struct param *options, size_t count, char *space, char *ret_why)
 {
     const char *end = query + query_len;
     struct query reading = {options, count, others, false, space, ret_why};
 
     for (size_t i = 0; i < count; i++) {
         options[i].present = false;
-        options[i].value = "";
+        options[i].text = "";
         options[i].len = 0;
     }
     if (query_len == 0) {

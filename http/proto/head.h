@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "src/base/err.h"
 
@@ -40,11 +41,38 @@ enum target_plus { TARGET_PLUS_IS_PLUS, TARGET_PLUS_IS_SPACE };
 int target_decode(const char *text, size_t len, enum target_plus plus, char *out, size_t size,
                   size_t *ret_len) MUST_CHECK;
 
-/* An option a route knows; parsing fills the rest. */
-struct option {
+struct body_fault;
+struct json_t;
+
+enum param_kind {
+    PARAM_NUMBER, /* a whole number, min to max */
+    PARAM_WORD,   /* one of `words`; `number` is its place among them */
+    PARAM_TEXT    /* taken as it is; the caller checks it, except max, its bytes of UTF-8 */
+};
+
+/* An option of a query, or a field of a body (http/api/json.h). Reading fills in `present` and the
+ * members after the blank line. */
+struct param {
     const char *name;
+    enum param_kind kind;
+    bool needed;       /* in a body */
+    bool takes_digits; /* a number in a body: also a string of its digits */
+    bool takes_null;   /* a number in a body: null is 0 */
+    bool may_be_empty; /* an option: "name=" counts as absent */
     bool present;
-    const char *value; /* decoded, no NUL: of the query or in the caller's space; "": no '=' */
+    uint64_t min;
+    uint64_t max;
+    const char *const *words; /* NULL after the last */
+    const char *rule;         /* of a word, for a message: "is neither 1 nor 0" */
+    const char *code;         /* of its fault; NULL: bad_request */
+    /* Checks a text in a body (`rule` is the message for a text that fails). 0, or an error with
+     * *ret_why. */
+    int (*check)(const char *text, size_t len, const char **ret_why);
+    /* Reads a body's value by its own rules. 0 or ERR_INVALID with *ret_fault */
+    int (*read)(const struct json_t *value, struct param *field, struct body_fault *ret_fault);
+
+    uint64_t number;  /* unchanged if absent: the caller's default */
+    const char *text; /* borrowed from the object, or from the option's text */
     size_t len;
 };
 
@@ -60,7 +88,7 @@ enum options_others { OPTIONS_OTHERS_REFUSED, OPTIONS_OTHERS_IGNORED };
  * go to space, which must have query_len bytes.
  */
 int options_parse(const char *query, size_t query_len, enum options_others others,
-                  struct option *options, size_t count, char *space, char *ret_why) MUST_CHECK;
+                  struct param *options, size_t count, char *space, char *ret_why) MUST_CHECK;
 
 /* --- headers --- */
 

@@ -95,7 +95,7 @@ void conn_count_refusal(struct conn *conn, enum meter_refusal refusal)
     uint64_t more = 0;
 
     counter_add(&conns->counts.refused[refusal], 1);
-    if (refusal_answer(refusal)->status != 429) {
+    if (refusal_answers[refusal].status != 429) {
         return;
     }
     /* Logged, since the metrics do not name clients. */
@@ -103,7 +103,7 @@ void conn_count_refusal(struct conn *conn, enum meter_refusal refusal)
         log_warn("http", "a client is over its quota",
                  "client=%s by=%s quota=%s refused=%llu more_clients=%llu",
                  log_quote(client->name, client->name_len, name, sizeof name),
-                 client->is_named ? "token" : "address", refusal_answer(refusal)->name,
+                 client->is_named ? "token" : "address", refusal_answers[refusal].name,
                  ull(before + 1), ull(more));
     }
 }
@@ -457,7 +457,7 @@ void conn_reject(struct conn *conn, const struct parser_reject *reject)
 
 void conn_refuse(struct conn *conn, enum meter_refusal refusal, uint64_t limit)
 {
-    const struct refusal_answer *answer = refusal_answer(refusal);
+    const struct refusal_answer *answer = &refusal_answers[refusal];
     const struct parser_reject reject = {answer->status, answer->code, answer->why, limit};
 
     conn_count_refusal(conn, refusal);

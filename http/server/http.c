@@ -1,7 +1,7 @@
 /*
  * http.c - HTTP/1.1 as connections speak it: heads and bodies of requests, bytes of answers.
  *
- * The happy path: http_talker() is given to a listener. For each request the head is read
+ * The happy path: http_talker is given to a listener. For each request the head is read
  * (http/proto/parser.h), the service finds the route, the body is kept if the route wants it, and
  * the service answers.
  *
@@ -326,17 +326,12 @@ static void http_put_error(struct conn *conn, struct buf *out, const struct answ
     buf_put_u8(out, '}');
 }
 
-const struct talker *http_talker(void)
-{
-    static const struct talker talker = {
-        .step = http_step,
-        .put = http_put,
-        .put_piece = http_put_piece,
-        .put_error = http_put_error,
-        .starved = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-                   "Connection: close\r\nContent-Length: 0\r\n\r\n",
-        .tls_required = "this address is for TLS: begin its URL with https://",
-    };
-
-    return &talker;
-}
+const struct talker http_talker = {
+    .step = http_step,
+    .put = http_put,
+    .put_piece = http_put_piece,
+    .put_error = http_put_error,
+    .starved = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+               "Connection: close\r\nContent-Length: 0\r\n\r\n",
+    .tls_required = "this address is for TLS: begin its URL with https://",
+};

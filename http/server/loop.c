@@ -25,7 +25,6 @@
 struct http_server {
     const struct http_settings *settings;
     const struct http_service *service;
-    uint16_t ports[ACCEPTORS]; /* 0: there is no such listener */
     unsigned loop_count;
     unsigned made;           /* loops with handles, from the first on */
     unsigned running;        /* of these, with a thread */
@@ -152,8 +151,7 @@ void conns_take(struct conns *conns, const struct listener *listener, int fd,
                 const struct sockaddr *peer)
 {
     struct http_client *client = clients_of_address(conns->clients, peer);
-    const char *proxies = conns->settings->proxies;
-    bool is_proxy = proxies != NULL && proxy_is_named(proxies, peer);
+    bool is_proxy = proxy_is_named(conns->settings->proxies, peer);
     enum meter_refusal refusal = METER_REFUSALS;
     struct conn *conn = NULL;
 
@@ -502,7 +500,7 @@ static int listeners_open(struct http_server *server)
     const struct http_settings *settings = server->settings;
     const char *const addresses[] = {settings->listen_address, settings->resp_address};
     const struct listener listeners[] = {
-        [ACCEPT_HTTP] = {.talker = http_talker(),
+        [ACCEPT_HTTP] = {.talker = &http_talker,
                          .idle_ms = settings->idle_ms,
                          .tls = settings->tls != NULL},
         [ACCEPT_RESP] = {.talker = server->service->resp,
@@ -516,7 +514,7 @@ static int listeners_open(struct http_server *server)
         struct sockaddr_storage addr;
         int fd = -1;
 
-        if (kind == ACCEPT_RESP && (addresses[kind] == NULL || addresses[kind][0] == '\0')) {
+        if (kind == ACCEPT_RESP && addresses[kind][0] == '\0') {
             break;
         }
         ASSERT(listeners[kind].talker != NULL && (settings->tls != NULL || !listeners[kind].tls));
@@ -534,7 +532,6 @@ static int listeners_open(struct http_server *server)
             acceptor->listener = listeners[kind];
             rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, count > 1, &acceptor->listen_fd);
         }
-        server->ports[kind] = rv == 0 ? address_port(&addr) : 0;
     }
     return rv;
 }
@@ -700,11 +697,6 @@ struct http_loop *http_server_loop(struct http_server *server, unsigned index)
 {
     ASSERT(index < server->loop_count);
     return &server->loops[index];
-}
-
-uint16_t http_server_port(const struct http_server *server, unsigned kind)
-{
-    return server->ports[kind];
 }
 
 static void loop_post(struct http_loop *loop, struct mailbox_item *item)

@@ -120,9 +120,6 @@ int http_server_make(const struct http_settings *settings, const struct http_ser
 /* One of its loops, for such a caller. */
 struct http_loop *http_server_loop(struct http_server *server, unsigned index);
 
-/* The port of ACCEPT_HTTP, or of ACCEPT_RESP; 0: there is no such listener. */
-uint16_t http_server_port(const struct http_server *server, unsigned kind);
-
 /* Has each loop taken a turn since the last call (true also at the first call)? A loop without a
  * turn by the next call is late; one that takes none at all is stuck. Not after
  * http_server_stop(). */

@@ -310,39 +310,33 @@ bool meter_is_clear(const struct conn_meter *meter)
 
 /* --- refusals --- */
 
-const struct refusal_answer *refusal_answer(enum meter_refusal refusal)
-{
-    static const struct refusal_answer answers[METER_REFUSALS] = {
-        [REFUSED_FULL] = {"connections", 503, "overloaded", "too many connections are open"},
-        [REFUSED_SHARE] = {"connections_share", 503, "overloaded",
-                           "many connections are open, and this client has more than its share"},
-        [REFUSED_CONNECTIONS] = {"connections_quota", 429, "quota",
-                                 "this client has too many connections"},
-        [REFUSED_LARGE] = {"body_large", 413, "body_too_large",
-                           "the body is larger than this route takes (limit in bytes)"},
-        [REFUSED_BODIES] = {"bodies", 503, "overloaded",
-                            "too many request bodies are being received"},
-        [REFUSED_BODY_SHARE] = {"bodies_share", 503, "overloaded",
-                                "this client's request bodies take all the room that one client "
-                                "may take (a twelfth of http.memory-bytes)"},
-        [REFUSED_BODY_QUOTA] = {"bodies_quota", 429, "quota",
-                                "this client sends as many request bodies at a time as its quota "
-                                "allows"},
-        [REFUSED_BODY_SLOW] = {"body_slow", 408, "too_slow",
-                               "the request's body came slowly, and its place was needed for "
-                               "another"},
-        [REFUSED_INPUT] = {"input", 408, "too_slow",
-                           "the request came slowly, and its place was needed for another"},
-        [REFUSED_READER] = {.name = "reader_slow"},
-        [REFUSED_REQUESTS] = {.name = "requests_quota", .status = 429},
-        [REFUSED_IDS] = {.name = "ids_quota", .status = 429},
-        [REFUSED_KEYS] = {.name = "keys_share"},
-        [REFUSED_WORKERS] = {.name = "workers_share"},
-        [REFUSED_TAGS] = {.name = "tags_share"},
-    };
-
-    return &answers[refusal];
-}
+const struct refusal_answer refusal_answers[METER_REFUSALS] = {
+    [REFUSED_FULL] = {"connections", 503, "overloaded", "too many connections are open"},
+    [REFUSED_SHARE] = {"connections_share", 503, "overloaded",
+                       "many connections are open, and this client has more than its share"},
+    [REFUSED_CONNECTIONS] = {"connections_quota", 429, "quota",
+                             "this client has too many connections"},
+    [REFUSED_LARGE] = {"body_large", 413, "body_too_large",
+                       "the body is larger than this route takes (limit in bytes)"},
+    [REFUSED_BODIES] = {"bodies", 503, "overloaded", "too many request bodies are being received"},
+    [REFUSED_BODY_SHARE] = {"bodies_share", 503, "overloaded",
+                            "this client's request bodies take all the room that one client "
+                            "may take (a twelfth of http.memory-bytes)"},
+    [REFUSED_BODY_QUOTA] = {"bodies_quota", 429, "quota",
+                            "this client sends as many request bodies at a time as its quota "
+                            "allows"},
+    [REFUSED_BODY_SLOW] = {"body_slow", 408, "too_slow",
+                           "the request's body came slowly, and its place was needed for "
+                           "another"},
+    [REFUSED_INPUT] = {"input", 408, "too_slow",
+                       "the request came slowly, and its place was needed for another"},
+    [REFUSED_READER] = {.name = "reader_slow"},
+    [REFUSED_REQUESTS] = {.name = "requests_quota", .status = 429},
+    [REFUSED_IDS] = {.name = "ids_quota", .status = 429},
+    [REFUSED_KEYS] = {.name = "keys_share"},
+    [REFUSED_WORKERS] = {.name = "workers_share"},
+    [REFUSED_TAGS] = {.name = "tags_share"},
+};
 
 /* --- turns --- */
 

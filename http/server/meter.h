@@ -176,8 +176,7 @@ struct refusal_answer {
     const char *why;
 };
 
-/* Static. */
-const struct refusal_answer *refusal_answer(enum meter_refusal refusal);
+extern const struct refusal_answer refusal_answers[METER_REFUSALS];
 
 /* --- what a client takes of its replies --- */
 

@@ -83,8 +83,8 @@ struct talker {
     const char *tls_required; /* and to one that speaks without TLS to a TLS listener */
 } BY_NAME;
 
-/* HTTP/1.1 (http.c). Static. */
-const struct talker *http_talker(void);
+/* HTTP/1.1 (http.c). */
+extern const struct talker http_talker;
 
 struct http_service {
     void *data;                /* the service's own */
@@ -135,12 +135,12 @@ struct http_settings {
     uint64_t input_bytes;         /* of all incomplete requests, on a node */
     uint32_t min_rate_bytes;      /* a second that a client must take of its replies; see meter.h */
     struct client_quotas quotas;  /* of addresses */
-    const char *proxies;          /* a list for proxy.h; "" or NULL: there are none */
+    const char *proxies;          /* a list for proxy.h; "": there are none */
     uint32_t worker_percent;      /* 1..100: of all worker ids, for one client */
     uint64_t tags_bytes;          /* for one client's tags; UINT64_MAX: no bound */
     struct tls *tls;              /* borrowed, with a certificate in force; NULL: plain HTTP */
-    const char *resp_address;     /* of the listener of service->resp; "" or NULL: there is none */
-    const char *resp_shown;       /* where clients reach it; "" or NULL as resp_address */
+    const char *resp_address;     /* of the listener of service->resp; "": there is none */
+    const char *resp_shown;       /* where clients reach it; "" as resp_address */
     uint32_t resp_idle_ms;        /* 0: never */
     bool resp_tls;                /* only with `tls` */
 };

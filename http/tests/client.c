@@ -84,7 +84,8 @@ void client_request(struct client *client, const char *method, const char *targe
 {
     client_printf(client, "%s %s HTTP/1.1\r\nHost: test\r\n", method, target);
     if (body != NULL) {
-        client_printf(client, "Content-Length: %zu\r\n\r\n", strlen(body));
+        client_printf(client, "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
+                      strlen(body));
         client_send(client, body, strlen(body));
     } else {
         client_printf(client, "\r\n");

@@ -277,15 +277,17 @@ void conn_world_start(struct conn_world *world)
 
 void conn_world_start_tls(struct conn_world *world, struct tls *tls, struct auth *auth)
 {
-    static const struct http_build build = {.version = "9.8.7", .commit = "abc", .libraries = "{}"};
+    static const struct http_build build = {
+        .version = "9.8.7", .commit = "abc", .libraries = "{}", .reloads = &fake_reloads};
 
     memset(world, 0, sizeof *world);
     world->fd = -1;
     backend_start(world);
     fake_settings(&world->settings);
     world->settings.tls = tls;
-    world->api = api_new(&world->settings, &build, &world->fake.backend, auth, NULL);
-    ASSERT(http_server_make(&world->settings, api_service(world->api), &world->server) == 0);
+    world->api = api_new(&world->settings, &build, &world->fake.backend,
+                         auth != NULL ? auth : fake_auth(), NULL, NULL);
+    ASSERT(http_server_make(&world->settings, &world->api->ids.service, &world->server) == 0);
     world->loop = http_server_loop(world->server, 0);
     conn_world_reset(world);
 }
@@ -308,7 +310,7 @@ void conn_world_reset(struct conn_world *world)
     ASSERT(world->fd < 0);
     fake_stop(&world->fake);
     backend_start(world);
-    fake_set_waker(&world->fake, api_waker(world->api));
+    fake_set_waker(&world->fake, &world->api->waker);
     memset(&loop->conns.counts, 0, sizeof loop->conns.counts);
     memset(&loop->conns.latency, 0, sizeof loop->conns.latency);
     memset(&world->api->loops[0]->counts, 0, sizeof world->api->loops[0]->counts);
@@ -326,7 +328,7 @@ void conn_world_reset(struct conn_world *world)
 void conn_world_connect(struct conn_world *world)
 {
     static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-    const struct listener resp = {.talker = resp_talker(),
+    const struct listener resp = {.talker = &resp_talker,
                                   .idle_ms = LIMIT_RESP_IDLE_MS,
                                   .tls = world->loop->conns.tls != NULL};
     int fds[2];

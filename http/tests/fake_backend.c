@@ -10,6 +10,19 @@
 #include "src/base/assert.h"
 #include "src/id/snowflake/snowflake.h"
 
+struct http_reloads fake_reloads;
+
+struct auth *fake_auth(void)
+{
+    static const struct auth_settings all = {.web = {.hosts = "*", .origins = "*"},
+                                             .anonymous_roles = ROLES_ALL};
+    static struct auth *auth;
+    char why[TOKENS_WHY_BYTES];
+
+    ASSERT(auth != NULL || auth_new(&all, NULL, 0, &auth, why) == 0);
+    return auth;
+}
+
 static void grant(struct fake *fake, struct id_tag *tag);
 
 static void lock(struct fake *fake)
@@ -408,9 +421,12 @@ void fake_start_still(struct fake *fake)
     fake->clock = (struct clock){.now_ms = clock_now_cb, .wall_ms = clock_wall_cb, .data = fake};
     fake->backend = (struct id_backend){.ops = &ops,
                                         .table = id_table_new(0),
+                                        .snowflake = &fake->snowflake,
                                         .health = &fake->health,
                                         .clock = &fake->clock,
                                         .refill_percent = REFILL_DEFAULT_PERCENT};
+    snowflake_init(&fake->snowflake, &fake->clock);
+    atomic_store(&fake->snowflake.refusal, ERR_DISABLED);
     atomic_store(&fake->health.started, true);
     atomic_store(&fake->health.uid_high, 0xf81d4fae7dec41d0);
     atomic_store(&fake->health.uid_low, 0xa76500a0c91e6bf6);
@@ -439,9 +455,7 @@ void fake_stop(struct fake *fake)
     }
     ASSERT(TAILQ_EMPTY(&fake->requests));
     state_free(fsm_state(fake->fsm));
-    if (fake->backend.snowflake != NULL) {
-        snowflake_release(fake->backend.snowflake);
-    }
+    snowflake_release(&fake->snowflake);
     id_table_free(fake->backend.table);
     pthread_cond_destroy(&fake->changed);
     pthread_mutex_destroy(&fake->mutex);
@@ -461,10 +475,9 @@ static void on_named_layout_changed(struct fsm_listener *listener, const struct 
 
 void fake_snowflake(struct fake *fake)
 {
-    snowflake_init(&fake->snowflake, &fake->clock);
+    atomic_store(&fake->snowflake.refusal, 0);
     fake->listener = (struct fsm_listener){.named_layout_changed = on_named_layout_changed};
     fsm_listen(fake->fsm, &fake->listener);
-    fake->backend.snowflake = &fake->snowflake;
 }
 
 void fake_set_wall(struct fake *fake, uint64_t wall_ms)
@@ -705,9 +718,17 @@ static void set_default_bytes(uint64_t *setting, uint64_t value)
     }
 }
 
+static void set_default_text(const char **setting)
+{
+    *setting = *setting != NULL ? *setting : "";
+}
+
 void fake_settings(struct http_settings *settings)
 {
     settings->listen_address = "127.0.0.1:0";
+    set_default_text(&settings->proxies);
+    set_default_text(&settings->resp_address);
+    set_default_text(&settings->resp_shown);
     set_default(&settings->loops, 1);
     set_default(&settings->default_timeout_ms, HTTP_DEFAULT_TIMEOUT_MS);
     set_default(&settings->head_ms, LIMIT_HTTP_HEAD_MS);

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "http/api/request.h"
 #include "http/server/loop.h"
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/command.h"
@@ -75,8 +76,12 @@ struct fake {
     struct id_buffers buffers; /* what all nodes hold; the items stay the test's */
     struct clock clock;
     _Atomic uint64_t wall_ms;   /* what the wall clock shows; 0: the system's */
-    struct snowflake snowflake; /* of the test's thread; in use after fake_snowflake() */
+    struct snowflake snowflake; /* of the test's thread; switched off before fake_snowflake() */
 };
+
+/* For an api: every client may do everything, from every page; and no settings were reread. */
+struct auth *fake_auth(void);
+extern struct http_reloads fake_reloads;
 
 void fake_start(struct fake *fake);
 void fake_stop(struct fake *fake);

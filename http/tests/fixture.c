@@ -3,6 +3,7 @@
  */
 #include "http/tests/fixture.h"
 
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,10 @@ void fixture_start(struct fixture *f, const struct http_settings *limits)
 void fixture_start_with(struct fixture *f, const struct http_settings *limits,
                         void (*prepare)(struct fixture *f))
 {
-    static const struct http_build build = {
-        .version = "9.8.7", .commit = "abc\"def", .libraries = "{\"libuv\":\"1.44.2\"}"};
+    static const struct http_build build = {.version = "9.8.7",
+                                            .commit = "abc\"def",
+                                            .libraries = "{\"libuv\":\"1.44.2\"}",
+                                            .reloads = &fake_reloads};
 
     f->auth = NULL;
     f->two_doors = false;
@@ -32,17 +35,14 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
     if (prepare != NULL) {
         prepare(f);
     }
-    f->api = api_new(&f->settings, &build, &f->fake.backend, f->auth,
-                     f->settings.resp_address != NULL ? resp_talker() : NULL);
+    f->api = api_new(
+        &f->settings, &build, &f->fake.backend, f->auth != NULL ? f->auth : fake_auth(),
+        f->settings.resp_address[0] != '\0' ? &resp_talker : NULL, f->two_doors ? "admin:2" : NULL);
+    assert_int_equal(http_server_start(&f->settings, &f->api->ids.service, &f->server), 0);
     if (f->two_doors) {
-        const struct http_service *admin = api_admin_service(f->api, "ids:1", "admin:2");
-
-        assert_int_equal(http_server_start(&f->settings, api_service(f->api), &f->server), 0);
-        assert_int_equal(http_server_start(&f->settings, admin, &f->admin), 0);
-    } else {
-        assert_int_equal(http_server_start(&f->settings, api_service(f->api), &f->server), 0);
+        assert_int_equal(http_server_start(&f->settings, &f->api->admin.service, &f->admin), 0);
     }
-    fake_set_waker(&f->fake, api_waker(f->api));
+    fake_set_waker(&f->fake, &f->api->waker);
     f->client = fixture_connect(f);
 }
 
@@ -80,14 +80,24 @@ int fixture_teardown(void **state)
     return 0;
 }
 
+uint16_t fixture_port(struct http_server *server, unsigned kind)
+{
+    int fd = http_server_loop(server, 0)->acceptors[kind].listen_fd;
+    struct sockaddr_in address;
+    socklen_t len = sizeof address;
+
+    ASSERT(getsockname(fd, (struct sockaddr *)&address, &len) == 0);
+    return ntohs(address.sin_port);
+}
+
 struct client *fixture_connect_resp(struct fixture *f)
 {
-    return client_open(http_server_port(f->server, ACCEPT_RESP));
+    return client_open(fixture_port(f->server, ACCEPT_RESP));
 }
 
 struct client *fixture_connect(struct fixture *f)
 {
-    return client_open(http_server_port(f->server, ACCEPT_HTTP));
+    return client_open(fixture_port(f->server, ACCEPT_HTTP));
 }
 
 void fixture_await_waiting(struct fixture *f, unsigned count)

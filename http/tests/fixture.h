@@ -32,6 +32,9 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
 /* Wait until so many requests of all loops wait for ids; asked on a connection of its own. */
 void fixture_await_waiting(struct fixture *f, unsigned count);
 
+/* The port of a server that has not begun to stop: of ACCEPT_HTTP, or of ACCEPT_RESP. */
+uint16_t fixture_port(struct http_server *server, unsigned kind);
+
 /* For cmocka: state is a struct fixture with the defaults. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);

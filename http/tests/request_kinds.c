@@ -29,6 +29,7 @@ struct spec {
     const char *body;
 };
 
+#define TYPE "Content-Type: application/json\r\n"
 #define ID "GET /api/segment/get/"
 #define TAG "/api/tags/"
 #define EXPECT "Expect: 100-continue\r\n"
@@ -120,10 +121,10 @@ static const struct spec specs[] = {
     {"metrics", "GET /metrics", "", NONE, ""},
     {"version", "GET /version", "", NONE, ""},
     {"no route that expects", "POST /nothing", EXPECT, LENGTH, "hello"},
-    {"a body too large", "PUT " TAG "plain", "Content-Length: 8388609\r\n", NONE, ""},
+    {"a body too large", "PUT " TAG "plain", TYPE "Content-Length: 8388609\r\n", NONE, ""},
     {"a bad chunk",
-     "PUT " TAG "plain HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "", RAW,
-     ""},
+     "PUT " TAG "plain HTTP/1.1\r\nHost: a\r\n" TYPE "Transfer-Encoding: chunked\r\n\r\nzz\r\n", "",
+     RAW, ""},
     {"two lengths", "PUT " TAG "plain", "Content-Length: 2\r\n", LENGTH, "{}"},
     {"no host", "GET /livez HTTP/1.1\r\n\r\n", "", RAW, ""},
     {"nonsense", "hello\r\n\r\n", "", RAW, ""},
@@ -183,7 +184,7 @@ static void make_kind(const struct spec *spec, struct request_kind *kind)
     kind->name = spec->name;
     put_text(bytes, spec->line);
     if (spec->framing != RAW) {
-        buf_printf(bytes, " HTTP/1.1\r\nHost: a\r\n");
+        buf_printf(bytes, " HTTP/1.1\r\nHost: a\r\n%s", spec->framing != NONE ? TYPE : "");
         put_text(bytes, spec->headers);
         if (spec->framing == LENGTH) {
             buf_printf(bytes, "Content-Length: %zu\r\n", strlen(spec->body));

@@ -14,6 +14,7 @@
 #include "http/tests/fixture.h"
 
 #define HOST "Host: a\r\n"
+#define TYPED HOST "Content-Type: application/json\r\n"
 #define LIVEZ "GET /livez HTTP/1.1\r\n" HOST
 
 static void expect_reject(struct fixture *f, const char *text, size_t len, int status)
@@ -84,7 +85,7 @@ static void test_half_closed_client_gets_its_replies(void **state)
 static void test_bytes_one_at_a_time(void **state)
 {
     static const char text[] =
-        "PUT /api/tags/t HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
+        "PUT /api/tags/t HTTP/1.1\r\n" TYPED "Transfer-Encoding: chunked\r\n\r\n"
         "4\r\n{\"st\r\n8\r\nep\": 77}\r\n0\r\n\r\n" LIVEZ "\r\n";
     struct fixture *f = *state;
 
@@ -100,12 +101,12 @@ static void test_errors_leave_the_stream_in_step(void **state)
     struct fixture *f = *state;
 
     client_printf(f->client,
-                  "POST /nothing HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello"
-                  "PUT /livez HTTP/1.1\r\n" HOST
+                  "POST /nothing HTTP/1.1\r\n" TYPED "Content-Length: 5\r\n\r\nhello"
+                  "PUT /livez HTTP/1.1\r\n" TYPED
                   "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
-                  "PUT /api/tags/%%ff HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\n{}"
+                  "PUT /api/tags/%%ff HTTP/1.1\r\n" TYPED "Content-Length: 2\r\n\r\n{}"
                   "GET /livez?x HTTP/1.1\r\n" HOST "\r\n"
-                  "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\n{" LIVEZ "\r\n");
+                  "PUT /api/tags/t HTTP/1.1\r\n" TYPED "Content-Length: 1\r\n\r\n{" LIVEZ "\r\n");
     client_expect_reply(f->client, 404, NULL);
     client_expect_reply(f->client, 405, NULL);
     client_expect_reply(f->client, 400, NULL);
@@ -150,7 +151,7 @@ static void test_expect_continue(void **state)
     struct fixture *f = *state;
     struct reply reply;
 
-    client_printf(f->client, "PUT /api/tags/t HTTP/1.1\r\n" HOST
+    client_printf(f->client, "PUT /api/tags/t HTTP/1.1\r\n" TYPED
                              "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     client_read(f->client, true, &reply);
     assert_int_equal(reply.status, 100);
@@ -158,11 +159,11 @@ static void test_expect_continue(void **state)
     client_send(f->client, "{}", 2);
     client_expect_reply(f->client, 201, NULL);
     /* The body came along: nothing to ask for. */
-    client_printf(f->client, "PUT /api/tags/t HTTP/1.1\r\n" HOST
+    client_printf(f->client, "PUT /api/tags/t HTTP/1.1\r\n" TYPED
                              "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}");
     client_expect_reply(f->client, 200, NULL);
     /* Refused by its head: the final answer comes at once. */
-    client_printf(f->client, "PUT /nothing HTTP/1.1\r\n" HOST
+    client_printf(f->client, "PUT /nothing HTTP/1.1\r\n" TYPED
                              "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     client_expect_reply(f->client, 404, "close");
     client_expect_end(f->client);
@@ -242,8 +243,8 @@ enum framing { LENGTH, CHUNKED };
 static size_t put_head(char *out, size_t size, const char *line, enum framing framing, size_t len)
 {
     int head = framing == LENGTH
-                   ? snprintf(out, size, "%s\r\n" HOST "Content-Length: %zu\r\n\r\n", line, len)
-                   : snprintf(out, size, "%s\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n%zx\r\n",
+                   ? snprintf(out, size, "%s\r\n" TYPED "Content-Length: %zu\r\n\r\n", line, len)
+                   : snprintf(out, size, "%s\r\n" TYPED "Transfer-Encoding: chunked\r\n\r\n%zx\r\n",
                               line, len);
 
     assert_in_range(head, 1, size - 1);
@@ -298,7 +299,7 @@ static void test_body_limit(void **state)
     send_body(f->client, "POST /nothing HTTP/1.1", LENGTH, small);
     client_expect_reply(f->client, 404, NULL);
     /* What is wrong is the path, whatever comes after. */
-    client_printf(f->client, "POST /nothing HTTP/1.1\r\n" HOST "Content-Length: %zu\r\n\r\n",
+    client_printf(f->client, "POST /nothing HTTP/1.1\r\n" TYPED "Content-Length: %zu\r\n\r\n",
                   small + 1);
     client_expect_reply(f->client, 404, "close");
 }
@@ -315,7 +316,7 @@ static void test_body_limit_of_many_chunks(void **state)
     memset(chunk + head, ' ', CHUNK);
     memcpy(chunk + head + CHUNK, "\r\n", 2);
     client_printf(f->client,
-                  "PUT /api/tags/t HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n");
+                  "PUT /api/tags/t HTTP/1.1\r\n" TYPED "Transfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < LIMIT_HTTP_SMALL_BODY_BYTES / CHUNK; i++) {
         client_send(f->client, chunk, len);
     }
@@ -332,7 +333,7 @@ static void test_reply_survives_unread_input(void **state)
     char *body = zeroed(size);
 
     client_printf(f->client,
-                  "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 99999999\r\n\r\n");
+                  "PUT /api/tags/t HTTP/1.1\r\n" TYPED "Content-Length: 99999999\r\n\r\n");
     client_send(f->client, body, size);
     client_expect_reply(f->client, 413, "close");
     client_expect_end(f->client);
@@ -362,7 +363,7 @@ static void test_deadlines(void **state)
     client_expect_end(f->client);
     /* A body that never ends. */
     client = fixture_connect(f);
-    client_printf(client, "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\n{");
+    client_printf(client, "PUT /api/tags/t HTTP/1.1\r\n" TYPED "Content-Length: 2\r\n\r\n{");
     client_expect_reply(client, 408, "close");
     client_expect_end(client);
     client_close(client);

@@ -202,9 +202,10 @@ static void test_bodies_that_do_not_come(void **state)
     client_close(crowd->clients[0]); /* one of another kind in its place, now the last of all */
     client = fixture_connect(&crowd->f);
     crowd->clients[0] = client;
-    len = snprintf(
-        head, sizeof head,
-        "PUT /api/tags/t HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nX: %07900d\r\n\r\n{", 0);
+    len = snprintf(head, sizeof head,
+                   "PUT /api/tags/t HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+                   "Content-Length: 9\r\nX: %07868d\r\n\r\n{",
+                   0);
     client_send(client, head, (size_t)len);
     await_kept(crowd, FIT - 1);
     for (unsigned i = 1; i < FIT - 1; i++) {

@@ -275,6 +275,7 @@ static void test_the_bodies_of_an_address(void **state)
 {
     const struct http_settings limits = {.quotas = {.bodies = 1}};
     static const char *const begun = "PUT /api/tags/t HTTP/1.1\r\nHost: x\r\n"
+                                     "Content-Type: application/json\r\n"
                                      "Content-Length: 2\r\n\r\n{";
     struct fixture *f = zeroed(sizeof *f);
     struct client *other;

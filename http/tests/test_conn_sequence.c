@@ -379,7 +379,7 @@ static void test_only_who_expects_it_is_told_to_continue(void **state)
 
 /* --- bounds --- */
 
-#define PUT_HEAD "PUT /api/tags/plain HTTP/1.1\r\nHost: a\r\n"
+#define PUT_HEAD "PUT /api/tags/plain HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 #define LENGTH_HEAD PUT_HEAD "Content-Length: %zu\r\n\r\n"
 #define CHUNKED_HEAD PUT_HEAD "Transfer-Encoding: chunked\r\n\r\n%zx\r\n"
 

@@ -28,7 +28,9 @@ static int teardown(void **state)
 }
 
 #define HEAD "GET /livez HTTP/1.1\r\nHost: a\r\n"
-#define BODY "PUT /api/tags/plain HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{"
+#define BODY                                                                                       \
+    "PUT /api/tags/plain HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"                \
+    "Content-Length: 2\r\n\r\n{"
 
 /* Each head and each body has all of its time, however much the one before took. */
 static void test_each_request_has_its_own_time_to_arrive(void **state)

@@ -33,7 +33,8 @@ static void stop(struct fixture *f)
 
 static int try_start(const char *address, unsigned loops)
 {
-    static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
+    static const struct http_build build = {
+        .version = "", .commit = "", .libraries = "{}", .reloads = &fake_reloads};
     struct http_settings settings = {0};
     struct http_server *server;
     struct fake fake;
@@ -44,8 +45,8 @@ static int try_start(const char *address, unsigned loops)
     fake_settings(&settings);
     settings.listen_address = address;
     settings.loops = loops;
-    api = api_new(&settings, &build, &fake.backend, NULL, NULL);
-    rv = http_server_start(&settings, api_service(api), &server);
+    api = api_new(&settings, &build, &fake.backend, fake_auth(), NULL, NULL);
+    rv = http_server_start(&settings, &api->ids.service, &server);
     if (rv == 0) {
         http_server_stop(server);
     }
@@ -88,8 +89,7 @@ static void test_port_in_use(void **state)
         struct fixture *f = start(&limits);
         char address[32];
 
-        snprintf(address, sizeof(address), "127.0.0.1:%u",
-                 http_server_port(f->server, ACCEPT_HTTP));
+        snprintf(address, sizeof(address), "127.0.0.1:%u", fixture_port(f->server, ACCEPT_HTTP));
         assert_int_equal(try_start(address, 1), ERR_EXISTS);
         assert_int_equal(try_start(address, 2), ERR_EXISTS);
         client_expect(f->client, "GET", "/livez", 200, NULL);
@@ -270,6 +270,7 @@ static void test_drain(void **state)
     struct client *asking = fixture_connect(f);
     struct client *half = fixture_connect(f);
     struct reply reply;
+    uint16_t port;
     sem_t drained;
 
     (void)state;
@@ -283,11 +284,12 @@ static void test_drain(void **state)
     client_request(asking, "GET", "/api/tags/x", NULL);
     fake_await_submitted(&f->fake, 1);
     client_printf(half, "GET /livez HTTP/1.1\r\n");
+    port = fixture_port(f->server, ACCEPT_HTTP);
     http_server_retire(f->server, 0);
     http_server_drain(f->server, 60000, drained_cb, &drained);
     /* Idle ones are closed at once, and nobody is let in. */
     client_expect_end(f->client);
-    while (can_connect(http_server_port(f->server, ACCEPT_HTTP))) {
+    while (can_connect(port)) {
         /* The loops close their listeners one after the other. */
     }
     assert_int_not_equal(sem_trywait(&drained), 0);

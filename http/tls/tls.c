@@ -540,7 +540,6 @@ void tls_loop_free(struct tls_loop *loop)
     }
 }
 
-/* The loop alone writes: no need to lock the bus. */
 /* --- begin and end --- */
 
 struct tls_session *session_new(struct tls_loop *loop, void *owner)

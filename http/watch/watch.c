@@ -261,8 +261,6 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
 
 /* Does the condition hold now? Then text (ALARM_TEXT_BYTES) says what it is, with values. */
 typedef bool alarm_judge(const struct alarm_facts *facts, char *text);
-/* The same for an alarm that depends on earlier looks. */
-typedef bool alarm_judge_over(struct alarms *alarms, const struct alarm_facts *facts, char *text);
 
 #define SAY(text, ...) (void)snprintf((text), ALARM_TEXT_BYTES, __VA_ARGS__)
 
@@ -300,8 +298,9 @@ static bool no_leader(const struct alarm_facts *facts, char *text)
     return !atomic_load(&facts->health->leader_known);
 }
 
-static bool peer_implausible(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool peer_implausible(const struct alarm_facts *facts, char *text)
 {
+    struct alarms *alarms = facts->alarms;
     uint64_t count = atomic_load(&facts->health->implausible);
 
     if (count > alarms->implausible) {
@@ -379,8 +378,9 @@ static bool level_not_raised(const struct alarm_facts *facts, char *text)
 /* --- requests --- */
 
 /* Over the last five minutes, or as long as there were looks. */
-static bool errors(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool errors(const struct alarm_facts *facts, char *text)
 {
+    struct alarms *alarms = facts->alarms;
     struct alarm_sample now = {facts->now_ms, facts->requests, facts->errors};
     uint64_t count = alarms->sample_count;
     const struct alarm_sample *oldest;
@@ -506,8 +506,9 @@ static bool certificate_ended(const struct alarm_facts *facts, char *text)
 /* --- snowflake ids --- */
 
 /* A starting node waits a moment for its worker id, which is no alarm. */
-static bool snowflake_refused(struct alarms *alarms, const struct alarm_facts *facts, char *text)
+static bool snowflake_refused(const struct alarm_facts *facts, char *text)
 {
+    struct alarms *alarms = facts->alarms;
     bool granting = facts->refusal == ERR_EMPTY;
 
     if (!granting) {
@@ -542,21 +543,19 @@ static bool worker_names_shared(const struct alarm_facts *facts, char *text)
 
 static bool layout_ends(const struct alarm_facts *facts, char *text)
 {
-    bool is_named = facts->layout_name != NULL && facts->layout_name[0] != '\0';
+    bool is_named = facts->layout_name[0] != '\0';
 
     SAY(text, "the layout%s%s of snowflake ids is used up in %llu days", is_named ? " " : "",
-        is_named ? facts->layout_name : "", ull(facts->layout_left_s / 86400));
+        facts->layout_name, ull(facts->layout_left_s / 86400));
     return facts->layout_left_s < ALARM_LAYOUT_ENDS_DAYS * 86400ULL;
 }
 
 /* --- the table --- */
 
-#define JUDGE(function) .judge = (function)
-#define JUDGE_OVER(function) .judge_over = (function)
 #define ALARM(id, alarm, severity_, judged_by, hold, next, ...)                                    \
     [ALARM_##id] = {.name = (alarm),                                                               \
                     .severity = (severity_),                                                       \
-                    judged_by,                                                                     \
+                    .judge = (judged_by),                                                          \
                     .hold_ms = (hold),                                                             \
                     .do_next = (next)},
 #define ALERT(...)
@@ -566,17 +565,10 @@ static const struct {
     const char *severity;
     const char *do_next;
     alarm_judge *judge;
-    alarm_judge_over *judge_over; /* instead of judge; NULL: judge is used */
-    uint32_t hold_ms;             /* the condition must hold for this long */
+    uint32_t hold_ms; /* the condition must hold for this long */
 } table[ALARMS] = {
 #include "http/watch/alarms.def"
 };
-
-const char *alarm_name(enum alarm_name name)
-{
-    ASSERT(name < ALARMS);
-    return table[name].name;
-}
 
 /* Logged, too: events are dropped, perhaps before they are read. */
 static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
@@ -589,8 +581,9 @@ static void log_alarm(enum alarm_name name, bool begins, const char *alarm)
              log_quote(alarm, strlen(alarm), text, sizeof text));
 }
 
-void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events)
+void alarms_look(const struct alarm_facts *facts, struct events *events)
 {
+    struct alarms *alarms = facts->alarms;
     uint64_t past_ms = facts->now_ms - alarms->looked_ms;
     uint64_t unseen_ms = past_ms > 2 * WATCH_MS ? past_ms - WATCH_MS : 0;
 
@@ -600,8 +593,7 @@ void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct 
         struct alarm *alarm = &alarms->items[name];
         char text[ALARM_TEXT_BYTES] = "";
 
-        if (!(table[name].judge != NULL ? table[name].judge(facts, text)
-                                        : table[name].judge_over(alarms, facts, text))) {
+        if (!table[name].judge(facts, text)) {
             if (alarm->begun) {
                 events_put(events, facts->wall_ms, EVENT_ALARM_OVER, "%s is over",
                            table[name].name);

@@ -137,7 +137,8 @@ enum alarm_name {
 
 /* The input of a look. */
 struct alarm_facts {
-    uint64_t now_ms; /* monotonic */
+    struct alarms *alarms; /* as of the last look; this one changes them */
+    uint64_t now_ms;       /* monotonic */
     uint64_t wall_ms;
     const struct id_cluster_status *status;
     const struct id_health *health;
@@ -148,7 +149,7 @@ struct alarm_facts {
     int refusal;                      /* of snowflake ids: 0 or an ERR_* */
     const char *refusal_text;
     uint64_t layout_left_s;      /* of the snowflake layout that ends first; or ID_UNKNOWN */
-    const char *layout_name;     /* of that layout; "" or NULL: the cluster's own */
+    const char *layout_name;     /* of that layout; "": the cluster's own */
     int64_t certificate_until_s; /* for clients; wall time; 0: there is none */
     int64_t peer_until_s;        /* for other nodes, likewise */
 };
@@ -180,11 +181,8 @@ struct alarms {
     uint64_t granting_since_ms; /* monotonic: waiting for the first worker id; 0: not */
 };
 
-/* "LeafdNodeDown", as the alert of Prometheus. */
-const char *alarm_name(enum alarm_name name);
-
 /* Judge; add events for alarms that begin or end. */
-void alarms_look(struct alarms *alarms, const struct alarm_facts *facts, struct events *events);
+void alarms_look(const struct alarm_facts *facts, struct events *events);
 
 /* Append [{"name":...,"severity":...,"since":...,"text":...,"do":...},...], critical ones first. */
 void alarms_put(const struct alarms *alarms, struct buf *json);

@@ -286,7 +286,6 @@ int listeners_open(struct listeners *listeners, const struct config *config, str
                    const struct http_build *build, struct id_backend *backend,
                    const struct files_split *files)
 {
-    const struct http_service *admin = NULL;
     bool is_joined = listeners_are_joined(config);
     bool has_resp = config->http.resp_address[0] != '\0';
     char text[ROLES_TEXT_BYTES];
@@ -303,15 +302,12 @@ int listeners_open(struct listeners *listeners, const struct config *config, str
     if (rv != 0) {
         return rv;
     }
-    listeners->api = api_new(&listeners->settings[0], build, backend, listeners->auth,
-                             has_resp ? resp_talker() : NULL);
-    if (!is_joined) {
-        admin =
-            api_admin_service(listeners->api, config->http.listen_address, config->admin.listen);
-    }
-    rv = open_listener(listeners, api_service(listeners->api), "http.listen");
-    if (rv == 0 && admin != NULL) {
-        rv = open_listener(listeners, admin, "admin.listen");
+    listeners->api =
+        api_new(&listeners->settings[0], build, backend, listeners->auth,
+                has_resp ? &resp_talker : NULL, is_joined ? NULL : config->admin.listen);
+    rv = open_listener(listeners, &listeners->api->ids.service, "http.listen");
+    if (rv == 0 && !is_joined) {
+        rv = open_listener(listeners, &listeners->api->admin.service, "admin.listen");
     }
     if (rv != 0) {
         listeners_close(listeners);

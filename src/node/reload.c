@@ -91,8 +91,8 @@ static void reload_take(struct reload *reload, struct config *next)
     log_set_format(next->log_format);
     config_free(reload->in_force);
     reload->in_force = next;
-    http_reloads_add(&reload->counts->done);
-    http_reloads_set(&reload->counts->done_ms, clock_wall_ms(clock_system()));
+    counter_add(&reload->counts->done, 1);
+    atomic_store(&reload->counts->done_ms, clock_wall_ms(clock_system()));
 }
 
 bool reload_run(struct reload *reload)
@@ -114,7 +114,7 @@ bool reload_run(struct reload *reload)
             reload->parts[prepared].part->drop(reload->parts[prepared].data);
         }
         config_free(next);
-        http_reloads_add(&reload->counts->refused);
+        counter_add(&reload->counts->refused, 1);
         log_error("app", "the reload was refused, and nothing has changed", "part=%s reason=%s",
                   part, LOG_QUOTED(error.text, TEXT_BYTES));
         return false;
@@ -145,7 +145,7 @@ static void keys_commit(void *data, struct buf *ret_changes)
 
     if (*keys->node != NULL) {
         changed = node_keys_commit(*keys->node, keys->made, &renewed);
-        http_reloads_set(&keys->counts->peer_until_s, (uint64_t)node_keys_until_s(*keys->node));
+        atomic_store(&keys->counts->peer_until_s, (uint64_t)node_keys_until_s(*keys->node));
     } else {
         net_keys_unref(keys->made);
     }

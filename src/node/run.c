@@ -306,7 +306,7 @@ static enum exit_code start_node(struct server *server)
         report_node_failed(config, err, error.text);
         return exit_code_of(err);
     }
-    http_reloads_set(&server->reloads.peer_until_s, (uint64_t)node_keys_until_s(server->node));
+    atomic_store(&server->reloads.peer_until_s, (uint64_t)node_keys_until_s(server->node));
     log_info("app", "node loaded", "peer_listen=%s took_ms=%" PRIu64, config->node.listen_address,
              now_ms() - began_ms);
     return EXIT_CODE_STOPPED;
@@ -323,7 +323,7 @@ static enum exit_code start_http(struct server *server)
         return exit_code_of(err);
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
-    node_backend_set_waker(&server->backend, api_waker(server->listeners.api));
+    node_backend_set_waker(&server->backend, &server->listeners.api->waker);
     reload_add(&server->reload, &listeners_reload_part, &server->listeners);
     return EXIT_CODE_STOPPED;
 }

@@ -287,7 +287,8 @@ void grant_race_start(struct grant_race *race, unsigned loops)
         .submit = backend_submit, .want = backend_want, .notify = backend_notify};
     static const struct allocator_config config = {
         .cover_ms = 1, .request_ms = REQUEST_MS, .retry_ms = RETRY_MS};
-    static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
+    static const struct http_build build = {
+        .version = "", .commit = "", .libraries = "{}", .reloads = &fake_reloads};
 
     memset(race, 0, sizeof *race);
     fake_start_still(&race->fake);
@@ -306,9 +307,9 @@ void grant_race_start(struct grant_race *race, unsigned loops)
     race->timer.data = race;
     race->settings.loops = loops;
     fake_settings(&race->settings);
-    race->api = api_new(&race->settings, &build, &race->backend, NULL, NULL);
-    ASSERT(http_server_start(&race->settings, api_service(race->api), &race->server) == 0);
-    allocator_set_waker(race->allocator, api_waker(race->api));
+    race->api = api_new(&race->settings, &build, &race->backend, fake_auth(), NULL, NULL);
+    ASSERT(http_server_start(&race->settings, &race->api->ids.service, &race->server) == 0);
+    allocator_set_waker(race->allocator, &race->api->waker);
     ASSERT(pthread_create(&race->thread, NULL, owner_run, race) == 0);
 }
 

@@ -227,7 +227,8 @@ static void test_http_1_0_gets_the_bytes_and_an_end(void **state)
     struct buf got = BUF_INIT;
 
     prepare(f, 3, 2);
-    client_printf(f->client, "GET /api/backup HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    client_printf(f->client,
+                  "GET /api/backup HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n");
     assert_true(read_all(f->client, &got));
     buf_put_u8(&got, '\0');
     assert_null(strstr((char *)got.data, "chunked"));

@@ -321,7 +321,7 @@ static void cut_only(const char *who)
     (void)snprintf(cuts.items[0].who, sizeof cuts.items[0].who, "%s", who != NULL ? who : "");
     world.fake.backend.figures = &box;
     id_cuts_put(&box, &cuts);
-    api_waker(world.api)->wake(api_waker(world.api), NULL, 0);
+    world.api->waker.wake(&world.api->waker, NULL, 0);
     conn_world_rest(&world);
 }
 

@@ -326,7 +326,7 @@ static void test_snowflake_is_disabled(void **state)
 
     client_expect_error(f->client, "GET", "/api/snowflake/get/x", NULL, 503, "disabled");
     client_expect_error(f->client, "POST", "/api/snowflake/get/x", NULL, 503, "disabled");
-    client_expect_error(f->client, "GET", "/api/snowflake/decode/12", NULL, 503, "disabled");
+    client_expect_error(f->client, "GET", "/api/snowflake/decode/12", NULL, 503, "no_leader");
     client_expect_error(f->client, "GET", "/api/snowflake/get/", NULL, 404, "no_route");
 }
 

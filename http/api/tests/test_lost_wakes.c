@@ -16,6 +16,7 @@
 #include "src/tests/unit/test.h"
 #include "http/api/tests/grant_race.h"
 #include "http/tests/client.h"
+#include "http/tests/fixture.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 
@@ -38,7 +39,7 @@ static int setup(void **state)
     ASSERT(bench != NULL);
     grant_race_start(&bench->race, LOOPS);
     for (unsigned i = 0; i < CLIENTS; i++) {
-        bench->clients[i] = client_open(http_server_port(bench->race.server, ACCEPT_HTTP));
+        bench->clients[i] = client_open(fixture_port(bench->race.server, ACCEPT_HTTP));
     }
     prng_seed(&bench->prng, 1);
     *state = bench;

@@ -60,8 +60,9 @@ static void test_whole(void **state)
 static void test_same(void **state)
 {
     const struct fixture *f = *state;
-    const struct http_build build = {.version = "other", .commit = "", .libraries = "{}"};
-    struct api *other = api_new(&f->settings, &build, f->api->backend, NULL, NULL);
+    const struct http_build build = {
+        .version = "other", .commit = "", .libraries = "{}", .reloads = &fake_reloads};
+    struct api *other = api_new(&f->settings, &build, f->api->backend, fake_auth(), NULL, NULL);
 
     assert_int_equal(f->api->page_html.len, other->page_html.len);
     assert_memory_equal(f->api->page_html.data, other->page_html.data, other->page_html.len);

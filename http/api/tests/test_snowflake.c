@@ -654,7 +654,7 @@ static void test_loops_share_the_generator(void **state)
     assert_non_null(all);
     fixture_start_with(&f, &config, prepare_hammer);
     for (unsigned i = 0; i < THREADS; i++) {
-        hammers[i].port = http_server_port(f.server, ACCEPT_HTTP);
+        hammers[i].port = fixture_port(f.server, ACCEPT_HTTP);
         assert_int_equal(pthread_create(&hammers[i].thread, NULL, hammer_run, &hammers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++) {

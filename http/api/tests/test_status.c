@@ -216,7 +216,7 @@ static void test_metrics_without_snowflake(void **state)
     size_t families;
     char *body = metrics(f, &families);
 
-    assert_int_equal(families, 47);
+    assert_int_equal(families, 49);
     assert_null(strstr(body, "layout_seconds_left"));
     free(body);
     assert_int_equal(VALUE("leafd_build_info{version=\"9.8.7\",commit=\"abc\\\"def\"}"), 1);
@@ -395,10 +395,10 @@ static void test_of_the_process(void **state)
     (void)state;
     ASSERT(f != NULL);
     fixture_start(f, NULL);
-    api = api_new(&f->settings, &build, &f->fake.backend, NULL, NULL);
-    assert_int_equal(http_server_start(&f->settings, api_service(api), &server), 0);
+    api = api_new(&f->settings, &build, &f->fake.backend, fake_auth(), NULL, NULL);
+    assert_int_equal(http_server_start(&f->settings, &api->ids.service, &server), 0);
     client_close(f->client);
-    f->client = client_open(http_server_port(server, ACCEPT_HTTP));
+    f->client = client_open(fixture_port(server, ACCEPT_HTTP));
     assert_int_equal(VALUE("leafd_build_info{version=\"1\\\"\\\\\\n2\",commit=\"\"}"), 1);
     assert_int_equal(VALUE("leafd_reloads_total{result=\"done\"}"), 3);
     assert_int_equal(VALUE("leafd_reloads_total{result=\"refused\"}"), 2);
@@ -563,7 +563,7 @@ static void test_status(void **state)
     assert_non_null(strstr(reply.body, "\"alarms\":[]"));
     assert_non_null(strstr(reply.body, "\"snowflake\":null"));
     assert_non_null(strstr(reply.body, "\"certificates\":[],\"resp_address\":null,\"uptime_s\":"));
-    assert_non_null(strstr(reply.body, "\"you\":{\"name\":\"anybody\",\"roles\":[\"ids\","));
+    assert_non_null(strstr(reply.body, "\"you\":{\"name\":\"anonymous\",\"roles\":[\"ids\","));
     reply_release(&reply);
     client_expect_error(f->client, "GET", "/api/status?x=1", NULL, 400, "bad_request");
     client_expect_error(f->client, "POST", "/api/status", "{}", 405, "method_not_allowed");

@@ -143,7 +143,7 @@ static void test_options(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct option options[] = {{.name = "count"}, {.name = "flag"}};
+        struct param options[] = {{.name = "count"}, {.name = "flag"}};
         size_t len = strlen(cases[i].query);
         char *space = malloc(len > 0 ? len : 1);
         char why[OPTION_WHY_BYTES];
@@ -160,11 +160,11 @@ static void test_options(void **state)
         }
         if (cases[i].rv == 0 && cases[i].count != NULL) {
             assert_int_equal(options[0].len, strlen(cases[i].count));
-            assert_memory_equal(options[0].value, cases[i].count, options[0].len);
+            assert_memory_equal(options[0].text, cases[i].count, options[0].len);
         }
         if (cases[i].rv == 0 && cases[i].flag != NULL) {
             assert_int_equal(options[1].len, strlen(cases[i].flag));
-            assert_memory_equal(options[1].value, cases[i].flag, options[1].len);
+            assert_memory_equal(options[1].text, cases[i].flag, options[1].len);
         }
         free(space);
     }
@@ -185,7 +185,7 @@ static void test_plain_options_stand_in_the_query(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct option options[] = {{.name = "count"}, {.name = "flag"}};
+        struct param options[] = {{.name = "count"}, {.name = "flag"}};
         const char *query = cases[i].query;
         size_t len = strlen(query);
         char space[sizeof cases[i].query];
@@ -194,8 +194,8 @@ static void test_plain_options_stand_in_the_query(void **state)
         assert_int_equal(options_parse(query, len, OPTIONS_OTHERS_REFUSED, options, 2, space, why),
                          0);
         for (size_t n = 0; n < 2; n++) {
-            assert_int_equal(is_within(options[n].value, query, len), cases[i].plain);
-            assert_int_equal(is_within(options[n].value, space, len), !cases[i].plain);
+            assert_int_equal(is_within(options[n].text, query, len), cases[i].plain);
+            assert_int_equal(is_within(options[n].text, space, len), !cases[i].plain);
         }
     }
 }
@@ -221,7 +221,7 @@ static void test_others_are_ignored(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct option options[] = {{.name = "count"}};
+        struct param options[] = {{.name = "count"}};
         char space[64];
         char why[OPTION_WHY_BYTES];
 

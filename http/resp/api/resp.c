@@ -13,7 +13,6 @@
 #include "http/api/audited.h"
 #include "http/api/ids.h"
 #include "http/api/request.h"
-#include "http/api/snowflake.h"
 #include "http/proto/text.h"
 #include "http/resp/proto/bytes.h"
 #include "http/server/conn.h"
@@ -204,7 +203,7 @@ static bool take_word_token(struct conn *conn, uint32_t user, uint32_t token)
     size_t len;
     const char *text = caller_word(conn, token, &len);
 
-    if (loop->api->auth == NULL || !tokens_are_used(loop->tokens)) {
+    if (!tokens_are_used(loop->tokens)) {
         return reply_error(conn, 400, "no_tokens",
                            "this node has no tokens (auth.tokens-file): AUTH is not needed");
     }
@@ -1054,17 +1053,12 @@ COLD __attribute__((noinline)) static int resp_refuse(struct conn *conn)
                        advice != NULL ? advice : "", names);
 }
 
-const struct talker *resp_talker(void)
-{
-    static const struct talker talker = {
-        .begin = resp_begin,
-        .end = resp_end,
-        .step = resp_step,
-        .put = resp_put,
-        .put_error = resp_put_error,
-        .starved = "-BUSY overloaded: no file descriptor is left for another connection\r\n",
-        .tls_required = "this address is for TLS: begin its URL with rediss://",
-    };
-
-    return &talker;
-}
+const struct talker resp_talker = {
+    .begin = resp_begin,
+    .end = resp_end,
+    .step = resp_step,
+    .put = resp_put,
+    .put_error = resp_put_error,
+    .starved = "-BUSY overloaded: no file descriptor is left for another connection\r\n",
+    .tls_required = "this address is for TLS: begin its URL with rediss://",
+};

@@ -35,7 +35,6 @@
 
 #include "http/server/service.h"
 
-/* Static. */
-const struct talker *resp_talker(void);
+extern const struct talker resp_talker;
 
 #endif

@@ -338,12 +338,14 @@ static int setup_alarms(void **state)
                      .peer_address = "10.0.0.2:7000"}}};
     atomic_store(&world_alarms->health.leader_known, true);
     atomic_store(&world_alarms->health.state_max_bytes, 1000 << 20);
-    world_alarms->facts = (struct alarm_facts){.now_ms = 1,
+    world_alarms->facts = (struct alarm_facts){.alarms = &world_alarms->alarms,
+                                               .now_ms = 1,
                                                .figures = &world_alarms->figures,
                                                .wall_ms = 1700000000000,
                                                .status = &world_alarms->status,
                                                .health = &world_alarms->health,
                                                .refusal_text = "",
+                                               .layout_name = "",
                                                .layout_left_s = ID_UNKNOWN};
     *state = world_alarms;
     return 0;
@@ -362,7 +364,7 @@ static int teardown_alarms(void **state)
 static void look_for(struct world_alarms *world_alarms, unsigned seconds)
 {
     for (unsigned i = 0; i <= seconds; i++) {
-        alarms_look(&world_alarms->alarms, &world_alarms->facts, &world_alarms->events);
+        alarms_look(&world_alarms->facts, &world_alarms->events);
         world_alarms->facts.now_ms += 1000;
         world_alarms->facts.wall_ms += 1000;
     }
@@ -641,17 +643,17 @@ static void test_certificate(void **state)
     int64_t now_s = (int64_t)(world_alarms->facts.wall_ms / 1000);
 
     world_alarms->facts.certificate_until_s = now_s + 14 * 86400;
-    alarms_look(&world_alarms->alarms, &world_alarms->facts, &world_alarms->events);
+    alarms_look(&world_alarms->facts, &world_alarms->events);
     assert_false(world_alarms->alarms.items[ALARM_CERTIFICATE_ENDS].begun);
     world_alarms->facts.wall_ms += 1000;
     holds(world_alarms, ALARM_CERTIFICATE_ENDS, 0,
           "the certificate of node 1 ends in 13 days and 23 hours");
     world_alarms->facts.wall_ms = (uint64_t)world_alarms->facts.certificate_until_s * 1000 - 1;
-    alarms_look(&world_alarms->alarms, &world_alarms->facts, &world_alarms->events);
+    alarms_look(&world_alarms->facts, &world_alarms->events);
     assert_true(world_alarms->alarms.items[ALARM_CERTIFICATE_ENDS].begun);
     assert_false(world_alarms->alarms.items[ALARM_CERTIFICATE_ENDED].begun);
     world_alarms->facts.wall_ms += 1;
-    alarms_look(&world_alarms->alarms, &world_alarms->facts, &world_alarms->events);
+    alarms_look(&world_alarms->facts, &world_alarms->events);
     assert_false(world_alarms->alarms.items[ALARM_CERTIFICATE_ENDS].begun);
     assert_string_equal(text_of(world_alarms, ALARM_CERTIFICATE_ENDED),
                         "the certificate of node 1 has ended: clients refuse it");
@@ -662,7 +664,7 @@ static void test_certificate(void **state)
     holds(world_alarms, ALARM_CERTIFICATE_ENDS, 0,
           "the certificate of node 1 for other nodes ends in 1 days and 0 hours");
     world_alarms->facts.peer_until_s -= 86400;
-    alarms_look(&world_alarms->alarms, &world_alarms->facts, &world_alarms->events);
+    alarms_look(&world_alarms->facts, &world_alarms->events);
     assert_false(world_alarms->alarms.items[ALARM_CERTIFICATE_ENDS].begun);
     assert_string_equal(text_of(world_alarms, ALARM_CERTIFICATE_ENDED),
                         "the certificate of node 1 has ended: other nodes refuse it");

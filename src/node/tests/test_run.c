@@ -216,8 +216,11 @@ void node_free(struct node *node)
 
 /* --- HTTP --- */
 
+static struct api fake_api;
+
 struct api *api_new(const struct http_settings *http, const struct http_build *build,
-                    struct id_backend *backend, struct auth *auth, const struct talker *resp)
+                    struct id_backend *backend, struct auth *auth, const struct talker *resp,
+                    const char *admin_address)
 {
     event("api_new");
     if (resp != NULL) {
@@ -227,42 +230,19 @@ struct api *api_new(const struct http_settings *http, const struct http_build *b
     assert_non_null(auth);
     fake.api_settings = http;
     fake.build = build;
-    return (struct api *)&fake;
-}
-
-const struct http_service *api_admin_service(struct api *api, const char *http_address,
-                                             const char *admin_address)
-{
-    assert_ptr_equal(api, &fake);
-    assert_non_null(http_address);
-    assert_non_null(admin_address);
-    fake.has_admin = true;
-    return (const struct http_service *)&fake;
-}
-
-const struct http_service *api_service(const struct api *api)
-{
-    assert_ptr_equal(api, &fake);
-    return (const struct http_service *)&fake;
+    fake.has_admin = admin_address != NULL;
+    return &fake_api;
 }
 
 void api_watch(struct api *api)
 {
-    assert_ptr_equal(api, &fake);
+    assert_ptr_equal(api, &fake_api);
     event("api_watch");
-}
-
-struct id_waker *api_waker(struct api *api)
-{
-    static struct id_waker waker;
-
-    assert_ptr_equal(api, &fake);
-    return &waker;
 }
 
 void api_free(struct api *api)
 {
-    assert_ptr_equal(api, &fake);
+    assert_ptr_equal(api, &fake_api);
     event("api_free");
 }
 
@@ -270,7 +250,7 @@ int http_server_start(const struct http_settings *http, const struct http_servic
                       struct http_server **ret_server)
 {
     event("http_start");
-    assert_ptr_equal(service, &fake);
+    assert_ptr_equal(service, fake.starts == 0 ? &fake_api.ids.service : &fake_api.admin.service);
     fake.http_settings = *http;
     if (fake.http_err != 0) {
         return fake.http_err;

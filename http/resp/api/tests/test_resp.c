@@ -541,7 +541,8 @@ static void test_out_of_descriptors(void **state)
 /* The port of the one listener and of the other; then neither is open. */
 static void test_port_in_use(void **state)
 {
-    static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
+    static const struct http_build build = {
+        .version = "", .commit = "", .libraries = "{}", .reloads = &fake_reloads};
     struct scene *scene = *state;
     struct http_settings settings = {.loops = 2};
     struct http_server *server;
@@ -549,15 +550,15 @@ static void test_port_in_use(void **state)
     char address[32];
 
     (void)snprintf(address, sizeof address, "127.0.0.1:%u",
-                   http_server_port(scene->f.server, ACCEPT_RESP));
+                   fixture_port(scene->f.server, ACCEPT_RESP));
     fake_settings(&settings);
     settings.resp_address = address;
-    api = api_new(&settings, &build, &scene->f.fake.backend, NULL, resp_talker());
-    assert_int_equal(http_server_make(&settings, api_service(api), &server), ERR_EXISTS);
+    api = api_new(&settings, &build, &scene->f.fake.backend, fake_auth(), &resp_talker, NULL);
+    assert_int_equal(http_server_make(&settings, &api->ids.service, &server), ERR_EXISTS);
     settings.resp_address = "127.0.0.1";
-    assert_int_equal(http_server_make(&settings, api_service(api), &server), ERR_INVALID);
+    assert_int_equal(http_server_make(&settings, &api->ids.service, &server), ERR_INVALID);
     settings.resp_address = "127.0.0.1:0";
-    assert_int_equal(http_server_make(&settings, api_service(api), &server), 0);
+    assert_int_equal(http_server_make(&settings, &api->ids.service, &server), 0);
     http_server_stop(server);
     api_free(api);
 }
