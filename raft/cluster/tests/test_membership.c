@@ -222,6 +222,45 @@ static void test_requests_wait_while_leadership_moves(void **state)
     asked_free(&put);
 }
 
+/* A voter that is removed gives its vote back once all of the log is committed. What is asked
+ * meanwhile waits for that, else there would be no such moment under load. */
+static void test_requests_wait_while_a_vote_is_taken(void **state)
+{
+    struct trio *t = *state;
+    struct ring_node *follower = ring_node(&t->ring, t->follower);
+    const struct driver *leader = &ring_node(&t->ring, t->leader)->replica.driver;
+    struct asked puts[2];
+    struct asked wish;
+    uint64_t last;
+
+    ring_node(&t->ring, t->other)->disk_held = true;
+    follower->disk_held = true;
+    asked_member(&wish, MEMBER_ASK_REMOVE, t->other, "");
+    ask(&t->ring, t->leader, &wish, PATIENCE_MS);
+    ring_settle(&t->ring);
+    asked_put(&puts[0], "a", 10);
+    ask(&t->ring, t->leader, &puts[0], PATIENCE_MS);
+    ring_settle(&t->ring);
+    last = entry_log_last(&leader->log);
+    while (state_member_change(ring_node(&t->ring, t->leader)->replica.state) == NULL) {
+        assert_true(fake_disk_step(&follower->disk));
+        ring_settle(&t->ring);
+    }
+    assert_true(leader->commit < last);
+    asked_put(&puts[1], "b", 10);
+    ask(&t->ring, t->leader, &puts[1], PATIENCE_MS);
+    ring_run_ms(&t->ring, RING_ELECTION_MS / 2);
+    assert_int_equal(entry_log_last(&leader->log), last);
+    ring_node(&t->ring, t->other)->disk_held = false;
+    follower->disk_held = false;
+    ring_member_done(&t->ring, &wish);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(puts[i].done, 1);
+        assert_int_equal(puts[i].base.status, 0);
+        asked_free(&puts[i]);
+    }
+}
+
 static void test_refusals(void **state)
 {
     RING ring = {0};
@@ -579,6 +618,7 @@ int main(void)
         cmocka_unit_test(test_so_many_wait),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_given_up),
+        TRIO_TEST(test_requests_wait_while_a_vote_is_taken),
         TRIO_TEST(test_a_removal_is_given_up),
         cmocka_unit_test(test_a_catch_up_of_an_earlier_change_does_not_count),
         cmocka_unit_test(test_no_quorum),
