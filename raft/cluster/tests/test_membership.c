@@ -61,12 +61,20 @@ static const char *address_seen(struct ring *ring, uint64_t at, uint64_t id)
 static void test_a_member_is_told_to_move(void **state)
 {
     struct trio *t = *state;
+    struct wire_statement said;
+    struct configuration conf;
+    struct buf statement = BUF_INIT;
 
     assert_int_equal(outcome_of(&t->ring, t->follower, MEMBER_ASK_MOVE, t->other, "moved:1"),
                      MEMBER_DONE);
     ring_run_ms(&t->ring, 200);
     assert_string_equal(address_seen(&t->ring, t->leader, t->other), "moved:1");
     assert_string_equal(address_seen(&t->ring, t->follower, t->other), "moved:1");
+    peers_state(&ring_node(&t->ring, t->leader)->replica.peers.receiver, &statement);
+    assert_int_equal(wire_statement_decode(statement.data, statement.len, &said), 0);
+    assert_int_equal(configuration_decode(said.conf.data, said.conf.len, &conf), 0);
+    assert_string_equal(configuration_find(&conf, t->other)->address, "moved:1");
+    buf_free(&statement);
     for (unsigned i = 0; i <= LIMIT_MEMBERSHIP_REQUESTS; i++) { /* none that is over counts */
         assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_MOVE, t->other, "moved:1"),
                          MEMBER_DONE);
