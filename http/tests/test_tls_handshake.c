@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <malloc.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -580,13 +581,18 @@ static void turn(void)
 
 static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 
-static int connect_one(void)
+static int connect_as(const struct sockaddr *address)
 {
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    conns_take(&world.loop->conns, &world.loop->acceptors[ACCEPT_HTTP].listener, fds[0], &nobody);
+    conns_take(&world.loop->conns, &world.loop->acceptors[ACCEPT_HTTP].listener, fds[0], address);
     return fds[1];
+}
+
+static int connect_one(void)
+{
+    return connect_as(&nobody);
 }
 
 static void connect_and_send(int *fd, const void *data, size_t len)
@@ -624,6 +630,31 @@ static void test_connections_that_are_too_many(void **state)
     assert_int_equal(client->connections, 0);
     world.settings.connections = usual;
     clients_release(clients, client);
+}
+
+/* The last quarter of the places is for clients that have no more than a quarter of those of all
+ * loops. */
+static void test_a_share_of_the_last_places(void **state)
+{
+    const struct http_settings usual = world.settings;
+    const _Atomic uint64_t *refused = &world.loop->conns.counts.refused[REFUSED_SHARE];
+    const uint64_t before = *refused;
+    int fds[9];
+
+    (void)state;
+    world.settings.connections = 8;
+    world.settings.loops = 2;
+    for (unsigned i = 0; i < 9; i++) {
+        const struct sockaddr_in one = {.sin_family = AF_INET,
+                                        .sin_addr.s_addr =
+                                            htonl(i < 5 || i == 6 ? 0x0a000001 : 0x0a000002)};
+
+        fds[i] = connect_as((const struct sockaddr *)&one);
+        assert_int_equal(*refused - before, i < 6 ? 0 : 1);
+    }
+    assert_int_equal(world.loop->conns.counts.conns, 8);
+    close_all(fds, 9);
+    world.settings = usual;
 }
 
 /* Clients that send half of a hello cost little more than what they sent. */
@@ -791,6 +822,7 @@ int main(void)
         cmocka_unit_test_setup(test_a_certificate_that_ends_meanwhile, begin),
         cmocka_unit_test_setup(test_rules_that_change_meanwhile, begin),
         cmocka_unit_test_setup(test_connections_that_are_too_many, begin),
+        cmocka_unit_test_setup(test_a_share_of_the_last_places, begin),
         cmocka_unit_test_setup(test_half_hellos, begin),
         cmocka_unit_test_setup(test_long_halves, begin),
         cmocka_unit_test_setup(test_handshakes_under_way, begin),
