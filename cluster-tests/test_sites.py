@@ -1,5 +1,6 @@
 """docs/sizing.md for real: a cluster over three sites, and a tag that moves to another cluster."""
 
+import math
 import time
 
 import pytest
@@ -9,9 +10,11 @@ from checker import History
 from client import tag_path
 from drain import drain
 from load import Load, wait_all_serve, wait_taken
+from wait import ran_s, wait_until
 
 ONE_WAY_MS = 20
 ROUND_TRIP_S = 2 * ONE_WAY_MS / 1000
+STOOD_S = 0.4  # of the machine: heartbeats may be missed
 PAIRS = [(a, b) for a in (1, 2, 3) for b in (1, 2, 3) if a != b]
 
 
@@ -28,14 +31,15 @@ def sites(make_cluster):
 
 
 def took(node, tag):
-    """How long an id takes, in seconds: the shortest of eight."""
+    """How long an id takes, in seconds: the shortest of eight. Infinity if one was not served."""
     times = []
+    statuses = set()
     with node.connect() as connection:
         for _ in range(8):
             begin = time.monotonic()
-            assert connection.request("GET", f"/api/segment/get/{tag}").status == 200
+            statuses.add(connection.request("GET", f"/api/segment/get/{tag}").status)
             times.append(time.monotonic() - begin)
-    return min(times)
+    return min(times) if statuses == {200} else math.inf
 
 
 @pytest.mark.quiet
@@ -43,16 +47,27 @@ def test_three_sites(sites, tag):
     """A strict id costs round trips, a segment's none; and nobody calls an election for that."""
     sites.create_tag(tag)
     sites.create_tag(f"{tag}.strict", mode="strict")
-    leader = sites.leader()
-    term = leader.cluster_status()["term"]
-    far = sites.others(leader)[0]
-    figures = {(who, name): took(node, name) for who, node in (("leader", leader), ("far", far))
-               for name in (tag, f"{tag}.strict")}
+
+    def measured():
+        """What ids take, and the terms before and after; but not if there was an election while the
+        machine stood still."""
+        leader = sites.leader()
+        terms = [leader.cluster_status()["term"]]
+        far = sites.others(leader)[0]
+        began = time.monotonic() - ran_s()
+        figures = {(who, name): took(node, name)
+                   for who, node in (("leader", leader), ("far", far))
+                   for name in (tag, f"{tag}.strict")}
+        terms.append(leader.cluster_status()["term"])
+        stood_s = time.monotonic() - ran_s() - began
+        return (terms[0] == terms[1] or stood_s < STOOD_S) and (leader, far, figures, terms)
+
+    leader, far, figures, terms = wait_until(measured, 60, "a machine that does not stand still")
     print({key: f"{value * 1000:.1f} ms" for key, value in figures.items()})
     assert figures["leader", tag] < ROUND_TRIP_S and figures["far", tag] < ROUND_TRIP_S
     assert ROUND_TRIP_S <= figures["leader", f"{tag}.strict"] < 4 * ROUND_TRIP_S
     assert 2 * ROUND_TRIP_S <= figures["far", f"{tag}.strict"] < 6 * ROUND_TRIP_S
-    assert leader.cluster_status()["term"] == term
+    assert terms[0] == terms[1]
     leader.kill9()
     begin = time.monotonic()
     sites.wait_leader()

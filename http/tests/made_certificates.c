@@ -12,6 +12,8 @@
 
 #define DAY_S 86400
 
+uint64_t made_later_ms;
+
 static void extend(X509 *certificate, X509 *issuer, int nid, const char *value)
 {
     X509V3_CTX context;
@@ -44,14 +46,8 @@ static void write_pem(struct made *made)
     put_pem(key, &made->key_pem);
 }
 
-void made_make(struct made *made, const char *subject, const char *names, int days,
-               const struct made *ca)
-{
-    made_make_s(made, subject, names, (long)days * DAY_S, ca);
-}
-
-void made_make_s(struct made *made, const char *subject, const char *names, long seconds,
-                 const struct made *ca)
+static void sign(struct made *made, const char *subject, const char *names, long seconds,
+                 const struct made *ca, bool is_ca)
 {
     static long serial;
     X509 *certificate = X509_new();
@@ -69,13 +65,29 @@ void made_make_s(struct made *made, const char *subject, const char *names, long
                                       -1, 0) == 1);
     ASSERT(X509_set_issuer_name(certificate, X509_get_subject_name(issuer)) == 1);
     ASSERT(X509_set_pubkey(certificate, made->key) == 1);
-    extend(certificate, issuer, NID_basic_constraints,
-           ca == NULL ? "critical,CA:TRUE" : "CA:FALSE");
+    extend(certificate, issuer, NID_basic_constraints, is_ca ? "critical,CA:TRUE" : "CA:FALSE");
     if (names != NULL) {
         extend(certificate, issuer, NID_subject_alt_name, names);
     }
     ASSERT(X509_sign(certificate, ca != NULL ? ca->key : made->key, EVP_sha256()) > 0);
     write_pem(made);
+}
+
+void made_make_s(struct made *made, const char *subject, const char *names, long seconds,
+                 const struct made *ca)
+{
+    sign(made, subject, names, seconds, ca, ca == NULL);
+}
+
+void made_make(struct made *made, const char *subject, const char *names, int days,
+               const struct made *ca)
+{
+    made_make_s(made, subject, names, (long)days * DAY_S, ca);
+}
+
+void made_make_link(struct made *made, const char *subject, const struct made *ca)
+{
+    sign(made, subject, NULL, 90L * DAY_S, ca, true);
 }
 
 void made_release(struct made *made)
@@ -114,9 +126,16 @@ void made_commit(struct tls *tls, const struct made *server, const struct made *
     tls_commit(tls, context);
 }
 
+static uint64_t later_ms(const struct clock *clock)
+{
+    (void)clock;
+    return clock_now_ms(clock_system()) + made_later_ms;
+}
+
 struct tls *made_tls(const struct made *server, const struct made *ca, enum tls_client client)
 {
-    struct tls *tls = tls_new(clock_system());
+    static const struct clock clock = {.now_ms = later_ms, .wall_ms = later_ms};
+    struct tls *tls = tls_new(&clock);
 
     made_commit(tls, server, ca, client);
     return tls;

@@ -20,16 +20,21 @@ struct made {
 
 /* names: the subject's alternative names, as openssl.cnf has them ("DNS:a,URI:b"), or NULL;
  * days: until it ends, from now (negative: it has ended); ca: that signs, NULL: it is a CA and
- * signs itself. made_make_s(): until it ends in seconds. */
+ * signs itself. made_make_s(): until it ends in seconds. made_make_link(): a CA that another one
+ * signs. */
 void made_make(struct made *made, const char *subject, const char *names, int days,
                const struct made *ca);
 void made_make_s(struct made *made, const char *subject, const char *names, long seconds,
                  const struct made *ca);
+void made_make_link(struct made *made, const char *subject, const struct made *ca);
 void made_release(struct made *made);
 
 /* For tls_context_make(). ca: of clients, or NULL. */
 struct tls_files made_files(const struct made *server, const struct made *ca,
                             enum tls_client client);
+
+/* So much later it is for the keys of tickets. Never falls. */
+extern uint64_t made_later_ms;
 
 /* A struct tls with this in force. */
 struct tls *made_tls(const struct made *server, const struct made *ca, enum tls_client client);

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <malloc.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -268,6 +269,41 @@ static void test_client_certificates(void **state)
     made_release(&other_ca);
 }
 
+/* A client may send so many CAs between its certificate and the server's CA, and so many bytes. */
+static void test_chains_have_bounds(void **state)
+{
+    enum { LINKS = 8, BYTES = 32 << 10, MORE = 1000 };
+    static char names[BYTES + 1];
+    struct made chain[LINKS + 1];
+    struct made own;
+
+    (void)state;
+    made_commit(tls, &server, &ca, TLS_CLIENT_REQUIRED);
+    for (unsigned i = 0; i <= LINKS; i++) {
+        char subject[16];
+
+        (void)snprintf(subject, sizeof subject, "link %u", i);
+        made_make_link(&chain[i], subject, i == 0 ? &ca : &chain[i - 1]);
+    }
+    for (unsigned n = LINKS; n <= LINKS + 1; n++) {
+        made_make(&own, "a client", "DNS:a", 90, &chain[n - 1]);
+        assert_int_equal(
+            is_served(&(struct tls_options){.own = &own, .chain = chain, .chain_len = n}),
+            n == LINKS);
+        made_release(&own);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        memset(names, 'n', i == 0 ? BYTES - MORE : BYTES);
+        memcpy(names, "DNS:", 4);
+        made_make(&own, "a client", names, 90, &ca);
+        assert_int_equal(is_served(&(struct tls_options){.own = &own}), i == 0);
+        made_release(&own);
+    }
+    for (unsigned i = 0; i <= LINKS; i++) {
+        made_release(&chain[i]);
+    }
+}
+
 /* --- tickets and reloads --- */
 
 /* A connection that leaves its ticket, at once: what comes with the end of the handshake tells the
@@ -331,6 +367,31 @@ static void test_reload(void **state)
         made_commit(tls, &server, NULL, TLS_CLIENT_NONE);
     }
     made_release(&renewed);
+}
+
+/* A ticket of an older key is taken up, and its client gets one of the newest: else it would have
+ * none once the old key is gone. Under TLS 1.3 each connection gets one. */
+static void test_a_ticket_of_an_older_key_is_renewed(void **state)
+{
+    struct tls_options options = {.max_version = TLS1_2_VERSION};
+    SSL_SESSION *ticket = ticket_of(&options);
+    const unsigned char *first;
+    const unsigned char *now;
+    struct tls_user client;
+    size_t len;
+
+    (void)state;
+    SSL_SESSION_get0_ticket(ticket, &first, &len);
+    options.resume = ticket;
+    for (unsigned i = 0; i < 2; i++) {
+        made_later_ms += i * TLS_KEY_MS;
+        assert_true(tls_user_open(&client, &world, &ca, &options));
+        assert_true(SSL_session_reused(client.ssl));
+        SSL_SESSION_get0_ticket(SSL_get_session(client.ssl), &now, &len);
+        assert_int_equal(memcmp(first, now, TLS_KEY_NAME_BYTES) == 0, i == 0);
+        tls_user_close(&client);
+    }
+    SSL_SESSION_free(ticket);
 }
 
 /* Rules for clients' certificates. */
@@ -520,13 +581,18 @@ static void turn(void)
 
 static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 
-static int connect_one(void)
+static int connect_as(const struct sockaddr *address)
 {
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    conns_take(&world.loop->conns, &world.loop->acceptors[ACCEPT_HTTP].listener, fds[0], &nobody);
+    conns_take(&world.loop->conns, &world.loop->acceptors[ACCEPT_HTTP].listener, fds[0], address);
     return fds[1];
+}
+
+static int connect_one(void)
+{
+    return connect_as(&nobody);
 }
 
 static void connect_and_send(int *fd, const void *data, size_t len)
@@ -564,6 +630,31 @@ static void test_connections_that_are_too_many(void **state)
     assert_int_equal(client->connections, 0);
     world.settings.connections = usual;
     clients_release(clients, client);
+}
+
+/* The last quarter of the places is for clients that have no more than a quarter of those of all
+ * loops. */
+static void test_a_share_of_the_last_places(void **state)
+{
+    const struct http_settings usual = world.settings;
+    const _Atomic uint64_t *refused = &world.loop->conns.counts.refused[REFUSED_SHARE];
+    const uint64_t before = *refused;
+    int fds[9];
+
+    (void)state;
+    world.settings.connections = 8;
+    world.settings.loops = 2;
+    for (unsigned i = 0; i < 9; i++) {
+        const struct sockaddr_in one = {.sin_family = AF_INET,
+                                        .sin_addr.s_addr =
+                                            htonl(i < 5 || i == 6 ? 0x0a000001 : 0x0a000002)};
+
+        fds[i] = connect_as((const struct sockaddr *)&one);
+        assert_int_equal(*refused - before, i < 6 ? 0 : 1);
+    }
+    assert_int_equal(world.loop->conns.counts.conns, 8);
+    close_all(fds, 9);
+    world.settings = usual;
 }
 
 /* Clients that send half of a hello cost little more than what they sent. */
@@ -722,6 +813,8 @@ int main(void)
         cmocka_unit_test_setup(test_handshake_deadline, begin),
         cmocka_unit_test_setup(test_client_names, begin),
         cmocka_unit_test_setup(test_client_certificates, begin),
+        cmocka_unit_test_setup(test_chains_have_bounds, begin),
+        cmocka_unit_test_setup(test_a_ticket_of_an_older_key_is_renewed, begin),
         cmocka_unit_test_setup(test_reload, begin),
         cmocka_unit_test_setup(test_reload_of_client_ca, begin),
         cmocka_unit_test_setup(test_resumed_name, begin),
@@ -729,6 +822,7 @@ int main(void)
         cmocka_unit_test_setup(test_a_certificate_that_ends_meanwhile, begin),
         cmocka_unit_test_setup(test_rules_that_change_meanwhile, begin),
         cmocka_unit_test_setup(test_connections_that_are_too_many, begin),
+        cmocka_unit_test_setup(test_a_share_of_the_last_places, begin),
         cmocka_unit_test_setup(test_half_hellos, begin),
         cmocka_unit_test_setup(test_long_halves, begin),
         cmocka_unit_test_setup(test_handshakes_under_way, begin),

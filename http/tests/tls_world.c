@@ -34,6 +34,9 @@ static SSL_CTX *make_context(const struct made *ca, const struct tls_options *op
         ASSERT(SSL_CTX_use_certificate(context, options->own->certificate) == 1);
         ASSERT(SSL_CTX_use_PrivateKey(context, options->own->key) == 1);
     }
+    for (unsigned i = 0; i < options->chain_len; i++) {
+        ASSERT(SSL_CTX_add1_chain_cert(context, options->chain[i].certificate) == 1);
+    }
     return context;
 }
 

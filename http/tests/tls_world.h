@@ -33,8 +33,10 @@ struct tls_options {
     int min_version;           /* 0: TLS 1.2 */
     const unsigned char *alpn; /* as on the wire, or NULL */
     unsigned alpn_len;
-    const struct made *own; /* certificate, or NULL */
-    SSL_SESSION *resume;    /* or NULL */
+    const struct made *own;   /* certificate, or NULL */
+    const struct made *chain; /* of CAs between it and the server's, or NULL */
+    unsigned chain_len;
+    SSL_SESSION *resume; /* or NULL */
 };
 
 /* Connect and shake hands. False: the handshake failed, or the server has closed. */

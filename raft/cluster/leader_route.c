@@ -90,7 +90,7 @@ static uint64_t search_due_ms(const struct leader_route *route)
     bool wanted = !TAILQ_EMPTY(route->waiting) || !TAILQ_EMPTY(route->sent);
     uint64_t next_ms = route->searched_ms + heartbeats_ms(route, wanted ? 1 : IDLE_HEARTBEATS);
 
-    if (route->searched_ms < route->sought_ms) { /* the first time of this search */
+    if (route->round < route->first_round) { /* the first time of this search */
         next_ms = route->searched_ms + PAUSE_MS;
     }
     return next_ms > route->sought_ms ? next_ms : route->sought_ms;

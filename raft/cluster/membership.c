@@ -407,14 +407,15 @@ static struct member_answer answer_no_quorum(const struct voter_count *count)
                count->reached, count->voters, count->voters / 2 + 1);
 }
 
-/* Was this same change given up, and is this not a new request for it? */
+/* Was this same change given up, and is this not a new request for it? One that was proposed anew
+ * may not be applied yet. */
 static bool was_given_up(const struct membership *membership, const struct member_ask *ask,
                          uint8_t kind)
 {
     const struct member_change *change = state_member_change(membership->on->state);
 
-    return ask->again && change != NULL && change->given_up && change->kind == kind &&
-           change->node_id == ask->node_id;
+    return ask->again && !membership->command.in_flight && change != NULL && change->given_up &&
+           change->kind == kind && change->node_id == ask->node_id;
 }
 
 /* Propose a command, unless one is on its way; under the stamp of the node that asked, if one did.

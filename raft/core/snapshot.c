@@ -120,7 +120,6 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
     }
     if (out->view.first) {
         message.type = RAFT_INSTALL_SNAPSHOT;
-        message.server_id = out->peer;
         message.install_snapshot.term = led_term;
         message.install_snapshot.last_index = at->index;
         message.install_snapshot.last_term = at->term;

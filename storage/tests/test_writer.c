@@ -32,6 +32,7 @@ struct stage {
     unsigned commits; /* guarded by mutex */
     unsigned held;    /* guarded by mutex: commits that wait at the gate */
     bool gate_shut;   /* guarded by mutex */
+    unsigned owed;    /* slices that are not in place after a commit; set while one is held */
     unsigned notes;   /* guarded by mutex */
     _Atomic bool space_low;
     uint64_t order[RECORDS_MAX]; /* data of what came back, in order */
@@ -56,6 +57,7 @@ static int stage_commit(struct store *store, struct store_op_list *list,
     struct stage *stage = (struct stage *)store;
 
     ASSERT(pthread_mutex_lock(&stage->mutex) == 0);
+    ASSERT_IMPLIES(STAILQ_EMPTY(list), stage->disk->ops->owes(stage->disk));
     stage->commits++;
     stage->held++;
     ASSERT(pthread_cond_broadcast(&stage->changed) == 0);
@@ -63,6 +65,8 @@ static int stage_commit(struct store *store, struct store_op_list *list,
         ASSERT(pthread_cond_wait(&stage->changed, &stage->mutex) == 0);
     }
     stage->held--;
+    stage->owed -= stage->store.owes;
+    stage->store.owes = stage->owed > 0;
     ASSERT(pthread_mutex_unlock(&stage->mutex) == 0);
     return stage->inner->ops->commit(stage->inner, list, ret_error);
 }
@@ -426,6 +430,15 @@ static void test_writer_hurries(void **state)
     stage_release(&stage);
 }
 
+/* Submit an operation after which the store owes so many slices; it waits at the gate. */
+static void submit_owed(struct stage *stage, unsigned slices)
+{
+    gate(stage, true);
+    submit(stage, gen_hard_state(&stage->gen, 1, 0), 0);
+    wait_held(stage);
+    stage->owed = slices;
+}
+
 static void submit_read(struct stage *stage, struct disk_read *read, uint64_t number)
 {
     read->op =
@@ -540,6 +553,36 @@ static void test_writer_stop_leaves_nothing(void **state)
     stage_release(&stage);
 }
 
+/* What the store owes is put in place at once before a view, and soon where there is no work. */
+static void test_writer_puts_in_place_what_is_owed(void **state)
+{
+    struct disk_read read = {.max_bytes = 1 << 20, .close = true};
+    struct stage stage;
+
+    (void)state;
+    the_stage = &stage;
+    stage_make(&stage);
+    submit_owed(&stage, 1000);
+    submit_read(&stage, &read, 1);
+    gate(&stage, false);
+    wait_completed(&stage, 2);
+    assert_int_equal(read.status, 0);
+    assert_int_equal(commits(&stage), 1 + 1000);
+    assert_false(stage.disk->ops->owes(stage.disk));
+    submit_owed(&stage, 20);
+    gate(&stage, false);
+    wait_completed(&stage, 3);
+    while (stage.disk->ops->owes(stage.disk)) {
+        const struct timespec pause = {.tv_nsec = 5000000};
+
+        (void)nanosleep(&pause, NULL); /* the condition has no signal: it is polled */
+    }
+    assert_int_equal(commits(&stage), 1 + 1000 + 1 + 20);
+    disk_read_forget(&read);
+    writer_stop(stage.writer);
+    stage_release(&stage);
+}
+
 /* A commit that fails ends the process through failed(), with the reason. */
 /* Shows P5-disk, lesson-fsync. */
 static void test_writer_failed_commit_ends_the_process(void **state)
@@ -607,6 +650,7 @@ int main(void)
         cmocka_unit_test(test_writer_read_reports_errors),
         cmocka_unit_test(test_writer_stop_leaves_nothing),
         cmocka_unit_test(test_writer_failed_commit_ends_the_process),
+        cmocka_unit_test(test_writer_puts_in_place_what_is_owed),
         cmocka_unit_test(test_writer_low_space_comes_and_goes),
     };
 

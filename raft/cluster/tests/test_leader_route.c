@@ -286,21 +286,33 @@ static void test_a_member_that_goes_is_replaced_by_another(void **state)
     asked_free(&put);
 }
 
-/* The link tells, and nothing has to time out. */
+/* The link tells, and nothing has to time out, also just after the member was found. But there is
+ * a pause between two searches. */
 static void test_a_member_whose_link_breaks_is_replaced_at_once(void **state)
 {
     RING ring = {0};
     struct roles roles;
+    struct asked get;
     uint64_t forwarder;
 
     (void)state;
     start(&ring, 4, &roles);
     cut_link(&ring, &roles, CUT_BOTH);
-    assert_int_equal(step_by_query(&ring, roles.far, "a", FOUND_MS), 10);
+    asked_get(&get, "a");
+    ask(&ring, roles.far, &get, PATIENCE_MS);
+    for (unsigned i = 0; i < FOUND_MS && get.done == 0; i++) {
+        ring_run_ms(&ring, 1);
+    }
+    assert_int_equal(get.done, 1);
+    asked_free(&get);
     forwarder = requests_of(&ring, roles.far)->route.forwarder;
     ring.cut[forwarder][roles.far] = true;
     ring_node(&ring, roles.far)->net.down[forwarder] = true;
+    memset(ring.passed, 0, sizeof ring.passed);
     replica_link_changed(&ring_node(&ring, roles.far)->replica.peers.receiver, forwarder, false);
+    ring_settle(&ring);
+    assert_int_equal(requests_of(&ring, roles.far)->route.state, ROUTE_SOUGHT);
+    assert_int_equal(ring.passed[FRAME_PROBE], 0);
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
     assert_int_not_equal(requests_of(&ring, roles.far)->route.forwarder, forwarder);
 }

@@ -67,6 +67,7 @@ static void test_strangers_are_judged_by_their_configuration(void **state)
     RING ring = {0};
     struct buf none = BUF_INIT;
     struct buf statement = BUF_INIT;
+    uint64_t leader;
     uint64_t index;
 
     (void)state;
@@ -93,6 +94,19 @@ static void test_strangers_are_judged_by_their_configuration(void **state)
     ring_settle(&ring);
     assert_true(has_link_to(&ring, STRANGER + 1) && has_link_to(&ring, STRANGER + 2));
     assert_true(has_link_to(&ring, 2) && has_link_to(&ring, 3)); /* in the configuration in force */
+    leader = ring_elect(&ring); /* until the log has one that is as new */
+    for (unsigned i = 0; driver_applied(&ring_node(&ring, 1)->replica.driver)->conf_index == index;
+         i++) {
+        assert_true(i < 10);
+        ring_make(&ring, leader, "a", 5 + i);
+        if (i == 5) {
+            assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver,
+                                           ring_follower(&ring), NULL, ROLE_STANDBY),
+                             0);
+        }
+        ring_settle(&ring);
+    }
+    assert_false(has_link_to(&ring, STRANGER + 1) || has_link_to(&ring, STRANGER + 2));
     buf_free(&statement);
 }
 

@@ -12,25 +12,33 @@
 
 #define PATIENCE_MS 2000
 
-/* Ask through a node, wait for the answer; its outcome. */
+/* Wait for the answer; its outcome. */
+static enum member_outcome await_outcome(struct ring *ring, struct asked *asked)
+{
+    struct member_answer answer;
+    uint8_t outcome;
+
+    for (unsigned i = 0; asked->done == 0 && i < 4 * RING_CATCH_UP_MS; i++) {
+        ring_run_ms(ring, 1);
+    }
+    assert_int_equal(asked->done, 1);
+    assert_int_equal(asked->base.status, 0);
+    assert_int_equal(member_answer_decode(asked->base.reply.data, asked->base.reply.len, &answer),
+                     0);
+    outcome = answer.outcome;
+    asked_free(asked);
+    return (enum member_outcome)outcome;
+}
+
+/* Ask through a node; the outcome. */
 static enum member_outcome outcome_of(struct ring *ring, uint64_t via, enum member_ask_kind kind,
                                       uint64_t node_id, const char *address)
 {
-    struct member_answer answer;
     struct asked asked;
-    uint8_t outcome;
 
     asked_member(&asked, kind, node_id, address);
     ask(ring, via, &asked, PATIENCE_MS);
-    for (unsigned i = 0; asked.done == 0 && i < 2 * PATIENCE_MS; i++) {
-        ring_run_ms(ring, 1);
-    }
-    assert_int_equal(asked.done, 1);
-    assert_int_equal(asked.base.status, 0);
-    assert_int_equal(member_answer_decode(asked.base.reply.data, asked.base.reply.len, &answer), 0);
-    outcome = answer.outcome;
-    asked_free(&asked);
-    return (enum member_outcome)outcome;
+    return await_outcome(ring, &asked);
 }
 
 static unsigned voters_of(struct ring *ring, uint64_t id)
@@ -53,12 +61,20 @@ static const char *address_seen(struct ring *ring, uint64_t at, uint64_t id)
 static void test_a_member_is_told_to_move(void **state)
 {
     struct trio *t = *state;
+    struct wire_statement said;
+    struct configuration conf;
+    struct buf statement = BUF_INIT;
 
     assert_int_equal(outcome_of(&t->ring, t->follower, MEMBER_ASK_MOVE, t->other, "moved:1"),
                      MEMBER_DONE);
     ring_run_ms(&t->ring, 200);
     assert_string_equal(address_seen(&t->ring, t->leader, t->other), "moved:1");
     assert_string_equal(address_seen(&t->ring, t->follower, t->other), "moved:1");
+    peers_state(&ring_node(&t->ring, t->leader)->replica.peers.receiver, &statement);
+    assert_int_equal(wire_statement_decode(statement.data, statement.len, &said), 0);
+    assert_int_equal(configuration_decode(said.conf.data, said.conf.len, &conf), 0);
+    assert_string_equal(configuration_find(&conf, t->other)->address, "moved:1");
+    buf_free(&statement);
     for (unsigned i = 0; i <= LIMIT_MEMBERSHIP_REQUESTS; i++) { /* none that is over counts */
         assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_MOVE, t->other, "moved:1"),
                          MEMBER_DONE);
@@ -215,6 +231,45 @@ static void test_requests_wait_while_leadership_moves(void **state)
     asked_free(&put);
 }
 
+/* A voter that is removed gives its vote back once all of the log is committed. What is asked
+ * meanwhile waits for that, else there would be no such moment under load. */
+static void test_requests_wait_while_a_vote_is_taken(void **state)
+{
+    struct trio *t = *state;
+    struct ring_node *follower = ring_node(&t->ring, t->follower);
+    const struct driver *leader = &ring_node(&t->ring, t->leader)->replica.driver;
+    struct asked puts[2];
+    struct asked wish;
+    uint64_t last;
+
+    ring_node(&t->ring, t->other)->disk_held = true;
+    follower->disk_held = true;
+    asked_member(&wish, MEMBER_ASK_REMOVE, t->other, "");
+    ask(&t->ring, t->leader, &wish, PATIENCE_MS);
+    ring_settle(&t->ring);
+    asked_put(&puts[0], "a", 10);
+    ask(&t->ring, t->leader, &puts[0], PATIENCE_MS);
+    ring_settle(&t->ring);
+    last = entry_log_last(&leader->log);
+    while (state_member_change(ring_node(&t->ring, t->leader)->replica.state) == NULL) {
+        assert_true(fake_disk_step(&follower->disk));
+        ring_settle(&t->ring);
+    }
+    assert_true(leader->commit < last);
+    asked_put(&puts[1], "b", 10);
+    ask(&t->ring, t->leader, &puts[1], PATIENCE_MS);
+    ring_run_ms(&t->ring, RING_ELECTION_MS / 2);
+    assert_int_equal(entry_log_last(&leader->log), last);
+    ring_node(&t->ring, t->other)->disk_held = false;
+    follower->disk_held = false;
+    ring_member_done(&t->ring, &wish);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(puts[i].done, 1);
+        assert_int_equal(puts[i].base.status, 0);
+        asked_free(&puts[i]);
+    }
+}
+
 static void test_refusals(void **state)
 {
     RING ring = {0};
@@ -288,6 +343,30 @@ static void test_given_up(void **state)
     /* In nobody's way. */
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, ring_follower(&ring), ""),
                      MEMBER_DONE);
+}
+
+/* A removal that would leave no majority is given up, too: a voter dies before it begins. Its
+ * client gets that answer, and the removal does not begin anew. A later request begins it anew. */
+static void test_a_removal_is_given_up(void **state)
+{
+    struct trio *t = *state;
+    struct asked wish;
+
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&t->ring, id)->disk_held = true;
+    }
+    asked_member(&wish, MEMBER_ASK_REMOVE, t->other, "");
+    ask(&t->ring, t->leader, &wish, 3 * RING_CATCH_UP_MS);
+    ring_run_ms(&t->ring, 10);
+    ring_crash(&t->ring, t->follower);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&t->ring, id)->disk_held = false;
+    }
+    assert_int_equal(await_outcome(&t->ring, &wish), MEMBER_GIVEN_UP);
+    assert_int_equal(voters_of(&t->ring, t->leader), 3);
+    ring_restart(&t->ring, t->follower);
+    ring_run_ms(&t->ring, 500);
+    assert_int_equal(outcome_of(&t->ring, t->leader, MEMBER_ASK_REMOVE, t->other, ""), MEMBER_DONE);
 }
 
 /* Make a tag through a node; the status. */
@@ -546,6 +625,8 @@ int main(void)
         cmocka_unit_test(test_so_many_wait),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_given_up),
+        TRIO_TEST(test_requests_wait_while_a_vote_is_taken),
+        TRIO_TEST(test_a_removal_is_given_up),
         cmocka_unit_test(test_a_catch_up_of_an_earlier_change_does_not_count),
         cmocka_unit_test(test_no_quorum),
         cmocka_unit_test(test_a_standby_is_no_part_of_a_quorum),

@@ -410,6 +410,29 @@ static void test_a_refusal_ends_what_is_left(void **state)
     assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
 }
 
+/* A turn sends one message. Two followers that lack large entries have every other one. */
+static void test_followers_take_turns_in_large_entries(void **state)
+{
+    struct raft_message refusal;
+    size_t counts[4] = {0};
+    BENCH bench = {0};
+    uint64_t next;
+
+    (void)state;
+    lead_with_large_ones(&bench, 4, &next);
+    has_up_to(&bench, next - 1);
+    refusal = append_result_of(2, bench_term(&bench), next, next - 1);
+    bench_receive(&bench, &refusal);
+    for (unsigned i = 1; i <= 6; i++) {
+        fake_net_clear(&bench.net);
+        assert_true(driver_turn(&bench.driver));
+        counts[2] += fake_net_count(&bench.net, 2, FRAME_RAFT);
+        counts[3] += fake_net_count(&bench.net, 3, FRAME_RAFT);
+        assert_int_equal(counts[2] + counts[3], i);
+        assert_in_range(counts[2], i / 2, (i + 1) / 2);
+    }
+}
+
 /* Who leads no more sends no more. */
 static void test_the_end_of_the_term_ends_what_is_left(void **state)
 {
@@ -702,6 +725,7 @@ int main(void)
         cmocka_unit_test(test_large_entries_go_a_message_a_turn),
         cmocka_unit_test(test_what_comes_meanwhile_goes_behind_large_entries),
         cmocka_unit_test(test_a_refusal_ends_what_is_left),
+        cmocka_unit_test(test_followers_take_turns_in_large_entries),
         cmocka_unit_test(test_the_end_of_the_term_ends_what_is_left),
         cmocka_unit_test(test_apply_goes_on_in_turns),
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),

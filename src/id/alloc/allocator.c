@@ -285,11 +285,11 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
 {
     bool known = result->status == ERR_UNKNOWN_TAG || result->status == ERR_EXHAUSTED ||
                  result->status == ERR_WRONG_MODE;
-    /* The rules that every granted range keeps. */
-    bool is_sane =
-        result->size > 0 && result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
-        ids_end(result->first, result->size, result->increment) <= TAG_MAX_ID_END &&
-        result->step > 0 && result->step <= result->max_step && result->max_step <= LIMIT_TAG_STEP;
+    /* The rules that every granted range keeps, beside the codec's. */
+    bool is_sane = result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
+                   ids_end(result->first, result->size, result->increment) <= TAG_MAX_ID_END &&
+                   result->step > 0 && result->step <= result->max_step &&
+                   result->max_step <= LIMIT_TAG_STEP;
 
     if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
         (result->status == 0 && !is_sane)) {

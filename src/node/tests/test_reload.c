@@ -30,6 +30,8 @@ struct fixture {
     struct config started;
     struct http_reloads counts;
     struct reload reload;
+    struct node *node; /* NULL */
+    struct reload_keys keys;
     struct part parts[3];
     int saved_stderr;
     int log_fd;
@@ -95,6 +97,8 @@ static int setup(void **state)
     assert_int_equal(config_load(3, f->argv, f->env, &f->started, &action, &error), 0);
     log_setup(f->started.log_level, 1);
     f->reload = (struct reload){.started = &f->started, .counts = &f->counts};
+    f->keys = (struct reload_keys){.node = &f->node, .counts = &f->counts};
+    reload_add(&f->reload, &reload_keys_part, &f->keys); /* what it makes is freed each time */
     for (int i = 0; i < 3; i++) {
         static const struct reload_part parts[] = {
             {.name = "first", .prepare = prepare, .commit = commit, .drop = drop},

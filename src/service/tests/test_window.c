@@ -273,13 +273,14 @@ static void test_a_busy_tag_has_larger_windows(void **state)
             assert_in_range(max_id(l, "m") - before, 25, MAX_STEP);
         }
     }
-    for (unsigned i = 0; i < 10; i++) { /* and an idle one smaller ones again */
+    for (unsigned i = 0; i < 2; i++) { /* an idle one has smaller ones again, half by half */
         l->now_ms += 60000;
-        assert_int_equal(take(l, "m", 3), 0);
-        before = max_id(l, "m");
-        (void)renew(l);
+        do {
+            assert_int_equal(take(l, "m", 1), 0);
+            before = max_id(l, "m");
+        } while (!renew(l));
+        assert_int_equal(max_id(l, "m") - before, i == 0 ? 15 : STEP);
     }
-    assert_true(max_id(l, "m") - before <= STEP);
 }
 
 static void test_all_items_of_a_batch_or_none(void **state)

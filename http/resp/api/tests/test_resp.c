@@ -293,6 +293,7 @@ static void test_set_unless_there(void **state)
 static void test_decode(void **state)
 {
     struct scene *scene = *state;
+    struct reply reply;
 
     resp_expect(
         scene->resp, "LEAFD.DECODE 2123759178190168126",
@@ -305,6 +306,16 @@ static void test_decode(void **state)
     resp_expect_error(scene->resp, "LEAFD.AT 1 COUNT 1", "-ERR ", "");
     resp_expect_error(scene->resp, "LEAFD.DECODE 1 COUNT none",
                       "-ERR bad_request: ", "wrong words");
+    resp_expect_error(scene->resp, "LEAFD.DECODE 1 LAYOUT none", "-ERR unknown_layout: ", "");
+    client_call(scene->f.client, "PUT", "/api/layouts/sony", "{\"preset\":\"sonyflake\"}", &reply);
+    reply_release(&reply);
+    resp_expect(
+        scene->resp, "LEAFD.DECODE 617727739151450115 LAYOUT sony",
+        "*10\r\n$2\r\nid\r\n:617727739151450115\r\n$12\r\ntimestamp_ms\r\n:1777724024600\r\n"
+        "$4\r\ntime\r\n$24\r\n2026-05-02T12:13:44.600Z\r\n$9\r\nworker_id\r\n:3\r\n"
+        "$8\r\nsequence\r\n:7\r\n");
+    resp_expect(scene->resp, "LEAFD.AT 2026-05-02T12:13:44.600Z LAYOUT sony",
+                ":617727739150991360\r\n");
     resp_expect_error(scene->resp, "LEAFD.DECODE x", "-ERR bad_request: ", "\"x\" is not a whole");
     resp_expect_error(scene->resp, "LEAFD.DECODE 9223372036854775808", "-ERR bad_request: ", "");
     resp_expect_error(scene->resp, "LEAFD.SNOWFLAKE KEY x", "-ERR bad_request: ", "wrong words");

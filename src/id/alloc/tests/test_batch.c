@@ -326,6 +326,34 @@ static void test_a_batch_without_an_answer_is_abandoned(void **state)
     assert_int_equal(w->asked[0].first, 10);
 }
 
+/* A small batch is held back while larger ones are under way. One that was abandoned is not, also
+ * once its answer has come. */
+static void test_an_abandoned_batch_holds_none_back(void **state)
+{
+    struct batch_world *w = *state;
+
+    w->batcher.config.hold_ms = 5;
+    add(w, 0, ITEMS);
+    turn(w);
+    add(w, ITEMS, ITEMS + 1);
+    turn(w);
+    assert_int_equal(w->sent_count, 1);
+    w->now_ms += 5;
+    turn(w);
+    assert_int_equal(w->sent_count, 2);
+    w->now_ms += DEADLINE_MS + ABANDON_MS;
+    turn(w);
+    add(w, 0, 1);
+    turn(w);
+    assert_int_equal(w->sent_count, 3);
+    answer(w, 2, 1);
+    answer(w, 0, ITEMS);
+    answer(w, 0, 1);
+    add(w, 0, 1);
+    turn(w);
+    assert_int_equal(w->sent_count, 1);
+}
+
 /* A cluster that never answers cannot make a node hold ever more of them. */
 static void test_abandoned_batches_are_bounded(void **state)
 {
@@ -382,6 +410,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_batch_without_an_answer_is_abandoned, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_an_abandoned_batch_holds_none_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_abandoned_batches_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_batch_that_the_owner_fills, setup, teardown),
     };

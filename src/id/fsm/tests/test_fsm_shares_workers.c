@@ -175,6 +175,24 @@ static void test_the_one_that_ended_first_goes(void **state)
     assert_int_equal(fsm_worker(a->fsm, 1)->state, WORKER_HELD);
 }
 
+/* The id that a name leaves for one of another zone does not count beside that. */
+static void test_what_a_name_leaves_makes_room(void **state)
+{
+    struct id_apply *a = *state;
+    struct worker_acquire ask = asking("a", GREEDY, 0);
+
+    id_apply_raise(a, 3);
+    obtains(acquire(a, "b", GREEDY), 0);
+    ask.window_ms = 2 * WINDOW;
+    obtains(id_apply_acquire(a, ask), 1);
+    (void)id_apply_clock(a, T + 2 * WINDOW + 1);
+    assert_int_equal(id_apply_pools(a, "here=0-1,there=2-3"), 0);
+    ask.zone = "there";
+    obtains(id_apply_acquire(a, ask), 2);
+    assert_int_equal(fsm_worker(a->fsm, 0)->state, WORKER_HELD);
+    assert_int_equal(fsm_worker(a->fsm, 1)->state, WORKER_RELEASED);
+}
+
 static void test_a_renewal_in_time_keeps_it(void **state)
 {
     struct id_apply *a = *state;
@@ -267,6 +285,7 @@ int main(void)
         TEST(test_nodes_are_not_counted),
         TEST(test_what_it_let_pass_goes_first),
         TEST(test_the_one_that_ended_first_goes),
+        TEST(test_what_a_name_leaves_makes_room),
         TEST(test_a_renewal_in_time_keeps_it),
         TEST(test_more_than_one_may_have_to_go),
         TEST(test_whoever_takes_it_over_has_it),
