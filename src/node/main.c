@@ -12,6 +12,7 @@
 #include "http/auth/tokens.h"
 #include "src/base/assert.h"
 #include "src/base/crypto.h"
+#include "src/base/log.h"
 #include "src/base/process.h"
 #include "src/node/config/config.h"
 #include "src/node/privileges.h"
@@ -53,6 +54,7 @@ static enum exit_code run_action(enum config_action action, struct config *confi
 
     switch (action) {
     case CONFIG_RUN:
+        log_unblock();
         rv = privileges_drop(config, &error);
         if (rv == 0) {
             rv = lost_choose(config, &error);

@@ -122,7 +122,7 @@ static void second_signal(int number)
     static const char line[] = "level=warn at=app msg=\"second signal: ending at once\"\n";
 
     (void)number;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
+    (void)stderr_write(line, sizeof line - 1);
     _exit(EXIT_CODE_SECOND_SIGNAL);
 }
 
