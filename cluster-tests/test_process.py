@@ -195,6 +195,25 @@ def as_user():
     return ["setpriv", "--reuid", USER, "--regid", "nogroup", "--clear-groups"]
 
 
+@as_root
+@pytest.mark.parametrize("limit", [2, 4, 7, 8])
+def test_as_many_threads_as_the_system_allows(lone, limit):
+    """A node has all its threads from the start on, those that look names up too; or it does not
+    start, and says why."""
+    uid = 64321 + limit  # nobody else's: the limit is of all processes of a user
+    with_parents_open(str(lone.directory))
+    os.mkdir(lone.data_dir, 0o700)
+    os.chown(lone.data_dir, uid, -1)
+    lone.settings.update({"user": None, "cluster-secret-file": None})
+    lone.prefix = ["setpriv", f"--reuid={uid}", "prlimit", f"--nproc={limit}"]
+    if limit < 8:
+        refuses(lone, 70, f"allowed={limit - 1} needed=7 exit_code=70")
+    else:
+        lone.start().wait_ready()
+        assert len(os.listdir(f"/proc/{lone.process.pid}/task")) == limit
+        lone.stop()
+
+
 def can_be_looked_into(node):
     """By another process of its user."""
     done = subprocess.run([*as_user(), "cat", f"/proc/{node.process.pid}/environ"],

@@ -48,6 +48,7 @@ struct server {
     struct replica_listener listener;
     struct files_split files; /* connections that are for clients */
     struct listeners listeners;
+    uv_work_t pool;          /* begins libuv's threads */
     struct waiting *waiting; /* the listeners before these; NULL: none */
     struct http_build build;
     struct certificate certificate;
@@ -443,6 +444,10 @@ static enum exit_code server_up(struct server *server)
     if (code == EXIT_CODE_STOPPED) {
         reload_add(&server->reload, &certificate_reload_part, &server->certificate);
         code = open_store(server);
+    }
+    /* Not earlier: the check of the store is a fork, of a process with one thread. */
+    if (code == EXIT_CODE_STOPPED && !threads_bound(config, &server->loop, &server->pool)) {
+        code = EXIT_CODE_INTERNAL;
     }
     if (code == EXIT_CODE_STOPPED && sandbox_begin(config, &server->has_calls) != 0) {
         code = EXIT_CODE_CONFIG;
