@@ -335,3 +335,23 @@ def test_names_are_looked_up_in_the_sandbox(make_cluster, tag):
     for node in cluster.nodes:
         assert take(node, tag)
         assert not re.search("cannot resolve|name_error", node.log())
+
+
+@as_root
+def test_names_are_looked_up_in_the_sandbox_alone(lone, tmp_path):
+    """The threads that look names up can read no more than the others."""
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost elsewhere.test\n")
+    cover = 'cp -a /etc "$0/etc" && mount --bind "$0/etc" /etc && ln -sf "$1" /etc/hosts'
+    lone.prefix = ["unshare", "-m", "sh", "-c", f'{cover} && shift && exec "$@"', lone.directory,
+                   str(tmp_path / "hosts")]
+    lone.members += ",2=elsewhere.test:1"
+    lone.settings["peer-listen"] = lone.peer_address
+    for sandbox in ("off", "auto"):
+        lone.settings["sandbox"] = sandbox
+        start = len(lone.log())
+        lone.start()
+        lone.wait_log('no link to peer" peer=2 ', start=start)
+        if sandbox == "off" or "landlock=" in lone.log():
+            assert ("connection refused" in lone.log()[start:]) == (sandbox == "off"), lone.log()
+        lone.stop()
+        shutil.rmtree(os.path.join(lone.directory, "etc"))

@@ -445,12 +445,13 @@ static enum exit_code server_up(struct server *server)
         reload_add(&server->reload, &certificate_reload_part, &server->certificate);
         code = open_store(server);
     }
-    /* Not earlier: the check of the store is a fork, of a process with one thread. */
-    if (code == EXIT_CODE_STOPPED && !threads_bound(config, &server->loop, &server->pool)) {
-        code = EXIT_CODE_INTERNAL;
-    }
     if (code == EXIT_CODE_STOPPED && sandbox_begin(config, &server->has_calls) != 0) {
         code = EXIT_CODE_CONFIG;
+    }
+    /* Not earlier: the check of the store is a fork, of a process with one thread; and the sandbox
+     * of paths holds for the threads that begin in it. */
+    if (code == EXIT_CODE_STOPPED && !threads_bound(config, &server->loop, &server->pool)) {
+        code = EXIT_CODE_INTERNAL;
     }
     if (code == EXIT_CODE_STOPPED) {
         code = start_node(server);
