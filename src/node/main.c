@@ -101,9 +101,7 @@ static enum exit_code run_action(enum config_action action, struct config *confi
     default:
         UNREACHABLE("action of the command line");
     }
-    return fwrite(text.data, 1, text.len, stdout) == text.len && fflush(stdout) == 0
-               ? EXIT_CODE_STOPPED
-               : EXIT_CODE_DISK;
+    return process_print(&text) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_DISK;
 }
 
 int main(int argc, char *argv[])
