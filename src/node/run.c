@@ -506,9 +506,8 @@ enum exit_code run_node(const struct config *config)
     reload_release(&server.reload);
     certificate_end(&server.certificate);
     buf_free(&server.libraries);
-    if (code == EXIT_CODE_STOPPED) {
-        code = server.removed ? EXIT_CODE_REMOVED : EXIT_CODE_STOPPED;
-        log_info("app", "stopped", "took_ms=%" PRIu64, now_ms() - server.began_ms);
-    }
+    code = code == EXIT_CODE_STOPPED && server.removed ? EXIT_CODE_REMOVED : code;
+    log_info("app", "stopped", "took_ms=%" PRIu64 " exit_code=%d", now_ms() - server.began_ms,
+             (int)code);
     return code;
 }
