@@ -829,6 +829,18 @@ def test_a_fifo_is_no_backup(backup, tmp_path):
     assert "is not a regular file" in text
 
 
+@pytest.mark.parametrize("output", [">/dev/full", ">&-"])
+def test_what_cannot_be_said_is_not_done(backup, output):
+    """The tool's output names what a raise cannot cover: without it nothing is made."""
+    path, made, arguments = backup
+    for command in (["--print-config-example"], ["restore", path, "--check"],
+                    ["restore", path, *arguments, "--raise-ids", 1]):
+        run = tool(*command, prefix=["sh", "-c", f'exec "$@" {output}', "sh"])
+        assert run.returncode == 74, run
+        assert run.stderr.startswith("leafd: the output cannot be written: "), run
+    assert not made.exists()
+
+
 # Shows attack-process.
 def test_the_tools_shut_themselves_in(make_cluster, tmp_path):
     """While `recover` asks: it can gain nothing, and has filters of calls and of paths."""

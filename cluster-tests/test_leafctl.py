@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import signal
+import stat
 import subprocess
 import threading
 import time
@@ -880,6 +881,21 @@ def test_backup_and_restore(make_cluster, tmp_path):
     assert '"order" continues from 1077' in done.out
     assert ctl("restore", "/nowhere", "--check", code=74).err.startswith("leafd restore:")
     assert "leafd recover" in ctl("recover", code=None).err
+
+
+@pytest.mark.parametrize("what", ["file", "file.part"])
+def test_a_backup_replaces_regular_files_alone(shared, ctl, tmp_path, what):
+    """As root, /dev/null would be gone; in the place of a link, what it leads to would stay old."""
+    path = tmp_path / what
+    (tmp_path / "old").write_text("old", encoding="ascii")
+    for make in (os.mkfifo, lambda at: os.symlink(tmp_path / "old", at),
+                 lambda at: os.symlink(tmp_path / "nothing", at), os.mkdir):
+        make(path)
+        kind = os.lstat(path).st_mode
+        assert str(path) in ctl("backup", tmp_path / "file", code=74).err
+        assert os.lstat(path).st_mode == kind
+        assert len(os.listdir(tmp_path)) == 2, os.listdir(tmp_path)
+        (os.rmdir if stat.S_ISDIR(kind) else os.unlink)(path)
 
 
 def test_a_backup_that_breaks_off_leaves_the_one_before(make_cluster, liar, tmp_path):

@@ -195,6 +195,25 @@ def as_user():
     return ["setpriv", "--reuid", USER, "--regid", "nogroup", "--clear-groups"]
 
 
+@as_root
+@pytest.mark.parametrize("limit", [2, 4, 7, 8])
+def test_as_many_threads_as_the_system_allows(lone, limit):
+    """A node has all its threads from the start on, those that look names up too; or it does not
+    start, and says why."""
+    uid = 64321 + limit  # nobody else's: the limit is of all processes of a user
+    with_parents_open(str(lone.directory))
+    os.mkdir(lone.data_dir, 0o700)
+    os.chown(lone.data_dir, uid, -1)
+    lone.settings.update({"user": None, "cluster-secret-file": None})
+    lone.prefix = ["setpriv", f"--reuid={uid}", "prlimit", f"--nproc={limit}"]
+    if limit < 8:
+        refuses(lone, 70, f"allowed={limit - 1} needed=7 exit_code=70")
+    else:
+        lone.start().wait_ready()
+        assert len(os.listdir(f"/proc/{lone.process.pid}/task")) == limit
+        lone.stop()
+
+
 def can_be_looked_into(node):
     """By another process of its user."""
     done = subprocess.run([*as_user(), "cat", f"/proc/{node.process.pid}/environ"],
@@ -316,3 +335,23 @@ def test_names_are_looked_up_in_the_sandbox(make_cluster, tag):
     for node in cluster.nodes:
         assert take(node, tag)
         assert not re.search("cannot resolve|name_error", node.log())
+
+
+@as_root
+def test_names_are_looked_up_in_the_sandbox_alone(lone, tmp_path):
+    """The threads that look names up can read no more than the others."""
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost elsewhere.test\n")
+    cover = 'cp -a /etc "$0/etc" && mount --bind "$0/etc" /etc && ln -sf "$1" /etc/hosts'
+    lone.prefix = ["unshare", "-m", "sh", "-c", f'{cover} && shift && exec "$@"', lone.directory,
+                   str(tmp_path / "hosts")]
+    lone.members += ",2=elsewhere.test:1"
+    lone.settings["peer-listen"] = lone.peer_address
+    for sandbox in ("off", "auto"):
+        lone.settings["sandbox"] = sandbox
+        start = len(lone.log())
+        lone.start()
+        lone.wait_log('no link to peer" peer=2 ', start=start)
+        if sandbox == "off" or "landlock=" in lone.log():
+            assert ("connection refused" in lone.log()[start:]) == (sandbox == "off"), lone.log()
+        lone.stop()
+        shutil.rmtree(os.path.join(lone.directory, "etc"))

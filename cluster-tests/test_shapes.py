@@ -251,6 +251,13 @@ def test_a_zone_that_one_node_does_not_have(make_cluster):
         assert answer.status == 200, answer
         wait_until(lambda: cluster.leader() is not leader, 20, "another leader")
     cluster.wait_ready()
+    cluster.nodes[2].expect_log("a time zone that this system does not know")
+
+    def says_why():
+        answer = cluster.nodes[2].get(f"/api/segment/get/z{int(not bare)}1?timeout_ms=500")
+        return answer.status == 503 and "install tzdata" in answer.json()["message"]
+
+    wait_until(says_why, 30, "the reason is in the answer")
 
 
 def keep_taking(node, tag, taken, failed, stop):

@@ -211,6 +211,16 @@ def test_group_is_stopped_while_it_starts(make_cluster, name):
         assert "level=error" not in node.log()[seen:]
 
 
+def test_signals_that_its_parent_blocked(make_cluster, tag):
+    """Some supervisors block all signals, and what they start inherits that: a node hears them."""
+    cluster = make_cluster(1, FAST, start=False)
+    node, = cluster.nodes
+    node.prefix = ["env", "--block-signal"]
+    cluster.start().create_tag(tag)
+    assert take(node, tag)
+    node.stop()
+
+
 @pytest.mark.parametrize("name", of_group("stops"))
 def test_signal_that_stops_in_order(lone, tag, name):
     node = lone(**{"shutdown-delay-ms": 20_000}).nodes[0]

@@ -136,7 +136,9 @@ def test_two_processes_on_one_port(make_cluster, tag):
     spare.http_port = node.http_port
     spare.expect_log("level=error")
     assert run_to_end(spare) == EXIT_ADDRESS
-    assert str(node.http_port) in spare.log()
+    errors = [line for line in spare.log().splitlines() if "level=error" in line]
+    assert str(node.http_port) in errors[-1]
+    assert spare.log().endswith(f" exit_code={EXIT_ADDRESS}\n")
     assert take(node, tag)
 
 

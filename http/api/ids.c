@@ -551,7 +551,9 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
             shown, detail);
     case ERR_EMPTY:
         return reply_error(conn, 503, "timeout",
-                           "the cluster has no common time yet, which an Idempotency-Key needs");
+                           "the cluster has no common time yet, which an Idempotency-Key and a tag "
+                           "with a date need; or this node does not know the date's time zone, "
+                           "as its log says: install tzdata, and restart it");
     default:
         return reply_err(conn, result->status);
     }

@@ -678,7 +678,8 @@ int http_server_start(const struct http_settings *settings, const struct http_se
     while (server->running < server->loop_count) {
         struct http_loop *loop = &server->loops[server->running];
 
-        if (pthread_create(&loop->thread, NULL, loop_run, loop) != 0) {
+        errno = pthread_create(&loop->thread, NULL, loop_run, loop);
+        if (errno != 0) {
             rv = ERR_NOMEM;
             break;
         }

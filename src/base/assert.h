@@ -9,9 +9,14 @@
 #ifndef LEAFD_BASE_ASSERT_H
 #define LEAFD_BASE_ASSERT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "src/base/hot.h"
+
+/* Write a line to stderr if there is room for it: nobody waits for who reads that. True if it was
+ * written whole. Async-signal-safe. */
+bool stderr_write(const char *text, size_t len);
 
 /* Print the failed expression with its place to stderr and abort(). Never returns. */
 COLD _Noreturn void assert_failed(const char *expression, const char *file, int line,

@@ -3,8 +3,10 @@
  */
 #include "src/base/err.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "src/base/assert.h"
 
@@ -34,10 +36,21 @@ const char *err_text(int err)
     return err_name(err)->text;
 }
 
+bool stderr_write(const char *text, size_t len)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    return poll(&out, 1, 0) > 0 && write(STDERR_FILENO, text, len) == (ssize_t)len;
+}
+
 void assert_failed(const char *expression, const char *file, int line, const char *func)
 {
-    fprintf(stderr, "level=fatal at=assert msg=\"assertion failed\" expr=\"%s\" in=%s:%d func=%s\n",
-            expression, file, line, func);
-    fflush(stderr);
+    char text[1024];
+    int len =
+        snprintf(text, sizeof text,
+                 "level=fatal at=assert msg=\"assertion failed\" expr=\"%s\" in=%s:%d func=%s\n",
+                 expression, file, line, func);
+
+    (void)stderr_write(text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
     abort();
 }

@@ -1,15 +1,22 @@
 /*
  * log.c - see log.h. One write(2) a line, so that lines of several threads do not mix.
+ *
+ * A thread that waited for a reader of the log which stands still would keep its clients waiting,
+ * the cluster, or the end of the process. So a line is only written where there is room, and
+ * a pipe or terminal does not block either: log_unblock().
+ *
  * Thread: any.
  */
 #include "src/base/log.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +30,7 @@
 
 static _Atomic enum log_level lowest_level = LOG_LEVEL_INFO;
 static _Atomic enum log_format line_format = LOG_FORMAT_LOGFMT;
+static atomic_ulong lost_lines; /* since the last line that was written */
 static uint64_t own_node_id;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
@@ -43,12 +51,27 @@ void log_set_format(enum log_format format)
     atomic_store_explicit(&line_format, format, memory_order_relaxed);
 }
 
+void log_unblock(void)
+{
+    struct stat st;
+    int fd;
+
+    if (fstat(STDERR_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || isatty(STDERR_FILENO))) {
+        fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        if (fd >= 0) {
+            (void)dup2(fd, STDERR_FILENO);
+            (void)close(fd);
+        }
+    }
+}
+
 void log_line(enum log_level level, const char *at, const char *msg, const char *fields, ...)
 {
     char line[LINE_BYTES + 8];
     char json[JSON_BYTES + 1];
     char *out = line + strlen(TIME_KEY); /* which logfmt does without */
     uint64_t wall_ms;
+    unsigned long lost;
     time_t seconds;
     char when[32];
     va_list args;
@@ -66,6 +89,11 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
     len = snprintf(line, LINE_BYTES, TIME_KEY "%s.%03uZ level=%s node=%llu at=%s msg=\"%s\"", when,
                    (unsigned)(wall_ms % 1000), level_names[level], ull(own_node_id), at, msg);
     used = len < 0 ? 0 : (size_t)len;
+    lost = atomic_exchange(&lost_lines, 0);
+    if (lost > 0 && used < LINE_BYTES) {
+        len = snprintf(line + used, LINE_BYTES - used, " lines_lost_before_this=%lu", lost);
+        used += len < 0 ? 0 : (size_t)len;
+    }
     if (fields != NULL && used + 1 < LINE_BYTES) {
         line[used++] = ' ';
         va_start(args, fields);
@@ -85,8 +113,8 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
         used -= strlen(TIME_KEY);
     }
     out[used++] = '\n';
-    if (write(STDERR_FILENO, out, used) < 0) {
-        return; /* there is no place left to report it */
+    if (!stderr_write(out, used)) {
+        (void)atomic_fetch_add(&lost_lines, lost + 1);
     }
 }
 

@@ -6,7 +6,8 @@
  * Only the application, handlers and the loop threads log; lower layers return errors. Values with
  * spaces, quotes or control characters are quoted and escaped, so a tag name cannot forge a line.
  *
- * Failure modes: a line that is too long is cut; one that cannot be written is lost.
+ * Failure modes: a line that is too long is cut. One that cannot be written at once is lost, and
+ * the next has lines_lost_before_this=1: no thread waits for the log's reader.
  * Thread: any; log_setup() before others start.
  */
 #ifndef LEAFD_BASE_LOG_H
@@ -26,6 +27,11 @@ enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON /* log_json() */ };
 
 /* Set the lowest level that is written, and the node id of every line (0: none yet). */
 void log_setup(enum log_level lowest, uint64_t node_id);
+
+/* For a node, before it becomes another user: a pipe or terminal at stderr does not block from now
+ * on. It is opened anew, since other processes share the mode of what was opened. Where that is not
+ * allowed, two threads at once may wait for the reader. */
+void log_unblock(void);
 
 /* Change the lowest level while the process runs. Any thread. */
 void log_set_level(enum log_level lowest);

@@ -4,6 +4,7 @@
 #include "src/base/process.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
+#include "src/base/err.h"
 
 #define TEXT_BYTES 512
 #define CPU_FIELD 11 /* in a `stat`, after the name: user time, in ticks; then system */
@@ -138,4 +140,16 @@ void process_hold_descriptors(void)
             ASSERT(open("/dev/null", modes[fd]) == fd);
         }
     }
+}
+
+int process_print(const struct buf *text)
+{
+    if (text != NULL) {
+        (void)fwrite(text->data, 1, text->len, stdout);
+    }
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return 0;
+    }
+    fprintf(stderr, "leafd: the output cannot be written: %s\n", strerror(errno));
+    return ERR_IO;
 }

@@ -13,6 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/base/buf.h"
+#include "src/base/err.h"
+
 #define PROCESS_THREADS_MAX 128
 #define PROCESS_NAME_BYTES 16 /* of a thread, with the NUL: the kernel's */
 
@@ -39,6 +42,10 @@ void process_look(struct process_figures *ret_figures);
  * first opened socket or file would take their place and get the log's output. Reads of 0 and
  * writes of 1 then fail, as they must: that input or output is lost. */
 void process_hold_descriptors(void);
+
+/* Write a text (NULL: none) to standard output, and what was printed there before. ERR_IO if not
+ * all of it could be written: said on stderr. */
+int process_print(const struct buf *text) MUST_CHECK;
 
 /* The commit: twelve hexadecimal digits; empty where the sources had no history. Static. commit.c
  * has nothing else, so that a new commit recompiles only that file. */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -179,6 +180,61 @@ bool files_bound(const struct config *config, struct files_split *ret_files)
                  config->http.connections);
     }
     return true;
+}
+
+/* --- threads --- */
+
+#define POOL_THREADS 4 /* libuv's default */
+#define POOL_THREADS_MAX 1024
+
+static void *wait_cb(void *data)
+{
+    ASSERT(pthread_mutex_lock(data) == 0);
+    ASSERT(pthread_mutex_unlock(data) == 0);
+    return NULL;
+}
+
+static void nothing_cb(uv_work_t *work)
+{
+    (void)work;
+}
+
+/* How many of so many threads the system allows. */
+static size_t allowed_threads(size_t wanted)
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t *threads = MUST_HAVE(calloc(wanted, sizeof *threads));
+    size_t count = 0;
+
+    ASSERT(pthread_mutex_lock(&mutex) == 0);
+    while (count < wanted && pthread_create(&threads[count], NULL, wait_cb, &mutex) == 0) {
+        count++;
+    }
+    ASSERT(pthread_mutex_unlock(&mutex) == 0);
+    for (size_t i = 0; i < count; i++) {
+        ASSERT(pthread_join(threads[i], NULL) == 0);
+    }
+    free(threads);
+    return count;
+}
+
+bool threads_bound(const struct config *config, uv_loop_t *loop, uv_work_t *work)
+{
+    const char *setting = getenv("UV_THREADPOOL_SIZE");
+    size_t pool = setting != NULL ? strtoul(setting, NULL, 10) : POOL_THREADS;
+    size_t loops =
+        config->http.loops + (listeners_are_joined(config) ? 0 : config->admin.http.loops);
+    size_t needed = 1 + loops + (pool < POOL_THREADS_MAX ? pool : POOL_THREADS_MAX);
+    size_t allowed = allowed_threads(needed);
+
+    if (allowed < needed) {
+        log_error("app", "the system allows fewer threads than a node needs to start",
+                  "allowed=%zu needed=%zu exit_code=%d hint=\"raise its limit of processes "
+                  "(TasksMax of the unit, ulimit -u) or of memory for this process\"",
+                  allowed, needed, EXIT_CODE_INTERNAL);
+        return false;
+    }
+    return uv_queue_work(loop, work, nothing_cb, NULL) == 0;
 }
 
 /* --- tokens --- */

@@ -75,6 +75,13 @@ uint64_t files_kept(uint32_t loops);
 void files_divide(uint64_t allowed, uint32_t loops, uint32_t wanted, uint32_t admin_wanted,
                   struct files_split *ret_split);
 
+/* --- threads --- */
+
+/* Does the system allow the threads of a node: the writer's, those of HTTP and libuv's pool, which
+ * looks names up? If not, logged: false. The pool begins here, by an empty `work`: libuv ends the
+ * process where a later first look-up would find no threads. */
+bool threads_bound(const struct config *config, uv_loop_t *loop, uv_work_t *work);
+
 /* --- the listeners --- */
 
 #define LISTENERS_MAX 2

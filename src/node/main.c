@@ -12,6 +12,7 @@
 #include "http/auth/tokens.h"
 #include "src/base/assert.h"
 #include "src/base/crypto.h"
+#include "src/base/log.h"
 #include "src/base/process.h"
 #include "src/node/config/config.h"
 #include "src/node/privileges.h"
@@ -53,6 +54,7 @@ static enum exit_code run_action(enum config_action action, struct config *confi
 
     switch (action) {
     case CONFIG_RUN:
+        log_unblock();
         rv = privileges_drop(config, &error);
         if (rv == 0) {
             rv = lost_choose(config, &error);
@@ -99,9 +101,7 @@ static enum exit_code run_action(enum config_action action, struct config *confi
     default:
         UNREACHABLE("action of the command line");
     }
-    return fwrite(text.data, 1, text.len, stdout) == text.len && fflush(stdout) == 0
-               ? EXIT_CODE_STOPPED
-               : EXIT_CODE_DISK;
+    return process_print(&text) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_DISK;
 }
 
 int main(int argc, char *argv[])

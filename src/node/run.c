@@ -48,6 +48,7 @@ struct server {
     struct replica_listener listener;
     struct files_split files; /* connections that are for clients */
     struct listeners listeners;
+    uv_work_t pool;          /* begins libuv's threads */
     struct waiting *waiting; /* the listeners before these; NULL: none */
     struct http_build build;
     struct certificate certificate;
@@ -447,6 +448,11 @@ static enum exit_code server_up(struct server *server)
     if (code == EXIT_CODE_STOPPED && sandbox_begin(config, &server->has_calls) != 0) {
         code = EXIT_CODE_CONFIG;
     }
+    /* Not earlier: the check of the store is a fork, of a process with one thread; and the sandbox
+     * of paths holds for the threads that begin in it. */
+    if (code == EXIT_CODE_STOPPED && !threads_bound(config, &server->loop, &server->pool)) {
+        code = EXIT_CODE_INTERNAL;
+    }
     if (code == EXIT_CODE_STOPPED) {
         code = start_node(server);
     }
@@ -500,9 +506,8 @@ enum exit_code run_node(const struct config *config)
     reload_release(&server.reload);
     certificate_end(&server.certificate);
     buf_free(&server.libraries);
-    if (code == EXIT_CODE_STOPPED) {
-        code = server.removed ? EXIT_CODE_REMOVED : EXIT_CODE_STOPPED;
-        log_info("app", "stopped", "took_ms=%" PRIu64, now_ms() - server.began_ms);
-    }
+    code = code == EXIT_CODE_STOPPED && server.removed ? EXIT_CODE_REMOVED : code;
+    log_info("app", "stopped", "took_ms=%" PRIu64 " exit_code=%d", now_ms() - server.began_ms,
+             (int)code);
     return code;
 }

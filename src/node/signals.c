@@ -55,8 +55,9 @@ void signals_setup(void)
             ASSERT(signal(ignored[i], SIG_IGN) != SIG_ERR);
         }
     }
+    /* No more than these: whoever started the process may have blocked those that stop it. */
     blocked_set(&set);
-    ASSERT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &set, NULL) == 0);
 }
 
 static void blocked_cb(uv_poll_t *poll, int status, int events)
@@ -122,7 +123,7 @@ static void second_signal(int number)
     static const char line[] = "level=warn at=app msg=\"second signal: ending at once\"\n";
 
     (void)number;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
+    (void)stderr_write(line, sizeof line - 1);
     _exit(EXIT_CODE_SECOND_SIGNAL);
 }
 

@@ -2,7 +2,7 @@
  * test_log.c - what a log line looks like, that no value can forge one, and that lines of several
  * threads do not mix.
  *
- * stderr is a file while a test runs. Threads: main, and writers of their own in one test.
+ * stderr is a file or pipe while a test runs. Threads: main, and writers of their own in one test.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -256,6 +256,53 @@ static void test_threads(void **state)
     assert_int_equal(lines, WRITERS * LINES);
 }
 
+/* A pipe whose reader stands still: no line waits for it. Then it reads on, and a line has how many
+ * were lost. */
+static void test_a_reader_that_stands_still(void **state)
+{
+    int saved = dup(STDERR_FILENO);
+    unsigned long read_lines = 0;
+    unsigned long lost = 0;
+    int blocks;
+    int fds[2];
+    ssize_t len;
+
+    (void)state;
+    assert_int_equal(pipe(fds), 0);
+    assert_true(dup2(fds[1], STDERR_FILENO) >= 0);
+    log_unblock();
+    blocks = fcntl(fds[1], F_GETFL); /* of the process that made it */
+    memset(capture.text, 'v', 1000);
+    capture.text[1000] = '\0';
+    for (unsigned i = 0; i < LINES; i++) {
+        log_info("t", "line", "value=%s", capture.text);
+    }
+    len = read(fds[0], capture.text, sizeof capture.text - 1);
+    log_info("t", "line", "last=1");
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    close(saved);
+    close(fds[1]);
+    assert_int_equal(blocks & O_NONBLOCK, 0);
+    assert_true(len > 0);
+    while ((size_t)len < sizeof capture.text - 1) {
+        ssize_t more = read(fds[0], capture.text + len, sizeof capture.text - 1 - (size_t)len);
+
+        if (more <= 0) {
+            break;
+        }
+        len += more;
+    }
+    close(fds[0]);
+    capture.text[len] = '\0';
+    for (const char *at = capture.text; (at = strstr(at, "msg=\"line\"")) != NULL; at++) {
+        read_lines++;
+    }
+    assert_matches(capture.text, "msg=\"line\" lines_lost_before_this=[0-9]+ last=1\n$");
+    lost = strtoul(strstr(capture.text, "this=") + strlen("this="), NULL, 10);
+    assert_int_equal(read_lines + lost, LINES + 1);
+    assert_true(lost > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_quote),
         cmocka_unit_test(test_quote_sizes),
         cmocka_unit_test_teardown(test_threads, teardown),
+        cmocka_unit_test_teardown(test_a_reader_that_stands_still, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,6 +153,33 @@ static void backup_print_taken(struct ctl *ctl, const struct download *download,
     }
 }
 
+/* Open FILE.part where FILE may be replaced: a link, device or pipe would be gone, and what it
+ * leads to would have no backup. */
+static enum ctl_exit open_part(struct download *download)
+{
+    struct stat st;
+
+    if (lstat(download->path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return ctl_fail(CTL_OUTPUT, "%s is not a regular file, so a backup does not replace it",
+                        download->path);
+    }
+    download->fd =
+        open(download->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (download->fd < 0 || fstat(download->fd, &st) != 0) {
+        return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return ctl_fail(CTL_OUTPUT, "%s is not a regular file", download->part);
+    }
+    if (flock(download->fd, LOCK_EX | LOCK_NB) != 0) {
+        return ctl_fail(CTL_OUTPUT, "%s is being written by another leafctl", download->part);
+    }
+    if (fchmod(download->fd, 0600) != 0) { /* a backup has keys of secret shapes */
+        return ctl_fail(CTL_OUTPUT, "%s: %m", download->part);
+    }
+    return CTL_DONE;
+}
+
 enum ctl_exit run_backup(struct ctl *ctl)
 {
     struct download download = {.path = ctl->args.operands[0], .fd = -1};
@@ -163,14 +190,8 @@ enum ctl_exit run_backup(struct ctl *ctl)
     enum ctl_exit code;
 
     ASSERT(asprintf(&download.part, "%s.part", download.path) >= 0);
-    download.fd = open(download.part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (download.fd < 0) {
-        code = ctl_fail(CTL_OUTPUT, "%s: %m", download.part);
-    } else if (flock(download.fd, LOCK_EX | LOCK_NB) != 0) {
-        code = ctl_fail(CTL_OUTPUT, "%s is being written by another leafctl", download.part);
-    } else if (fchmod(download.fd, 0600) != 0) { /* a backup has keys of secret shapes */
-        code = ctl_fail(CTL_OUTPUT, "%s: %m", download.part);
-    } else {
+    code = open_part(&download);
+    if (code == CTL_DONE) {
         code = backup_fetch(ctl, &download);
         code = code == CTL_DONE ? backup_check(download.part, download.fd, &head, &totals) : code;
         if (code == CTL_DONE &&

@@ -12,6 +12,7 @@
 #include "raft/core/rollback.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
+#include "src/base/process.h"
 #include "src/id/codec/tag.h"
 #include "src/state/codec/cluster_command.h"
 #include "src/state/journal.h"
@@ -491,10 +492,10 @@ static int recovery_refuse(const struct options *options, int err, const char *a
 
 static int print_and_free(struct buf *text)
 {
-    bool said = fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
+    int err = process_print(text);
 
     buf_free(text);
-    return said ? 0 : ERR_IO;
+    return err;
 }
 
 /* 0 once the operator has typed the cluster's uid, as the printed text asked. */
@@ -603,7 +604,7 @@ static int readmit(const struct options *options)
            found.saved.node_id, found.saved.cluster_id, uid_text(&found.saved.uid, uid),
            found.newest >> PEER_INCARNATION_RANDOM_BITS, found.term, found.saved.index,
            found.saved.log_term, found.vote);
-    err = fflush(stdout) == 0 ? 0 : ERR_IO;
+    err = process_print(NULL);
     if (err == 0 && !options->yes) {
         printf("\nType the cluster's uid to take the mark off: ");
         err = await_uid(options, uid_text(&found.saved.uid, uid));
@@ -617,9 +618,9 @@ static int readmit(const struct options *options)
         err = store->ops->commit(store, &list, &error);
         if (err != 0) {
             (void)recovery_refuse(options, err, options->from_dir, error.text);
-        } else if (puts("the mark is off: start the node while all others run") < 0 ||
-                   fflush(stdout) != 0) {
-            err = ERR_IO;
+        } else {
+            (void)puts("the mark is off: start the node while all others run");
+            err = process_print(NULL);
         }
     }
     store->ops->close(store);
