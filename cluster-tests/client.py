@@ -62,10 +62,11 @@ def get_bytes(target):
 
 class Connection:
     """A keep-alive connection; usable as a context manager. tls: an ssl.SSLContext, or None for
-    plain HTTP; session: of an earlier connection, to go on with it."""
+    plain HTTP; session: of an earlier connection, to go on with it; source: the address that it
+    comes from."""
 
-    def __init__(self, address, timeout=DEFAULT_TIMEOUT_S, tls=None, session=None):
-        self.sock = socket.create_connection(address, timeout=timeout)
+    def __init__(self, address, timeout=DEFAULT_TIMEOUT_S, tls=None, session=None, source=None):
+        self.sock = socket.create_connection(address, timeout, source)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         if tls is not None:

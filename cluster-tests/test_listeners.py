@@ -254,8 +254,9 @@ def test_web_pages(listeners):
     """What a page in somebody's browser can send: to a name of its own that means this address,
     from a foreign origin, and of the types that need no leave."""
     put = ("PUT", "/api/tags/w", "root", {})
-    for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.", "",
-                 "[::2]", "128.0.0.1"):
+    for host in ("evil.example", "evil.example:8080", "127.0.0.1.evil.example",
+                 "localhost.evil.example.", "localhost..", "", "[::2]", "[::ffff:128.0.0.1]",
+                 "128.0.0.1"):
         answer = listeners.admin(*put, {"Host": host})
         assert (answer.status, answer.code) == (421, "misdirected"), (host, answer)
         assert listeners.admin("GET", "/api/backup", "root", headers={"Host": host}).status == 421
@@ -270,7 +271,8 @@ def test_web_pages(listeners):
         answer = listeners.admin(*put, {"Content-Type": kind})
         assert (answer.status, answer.code) == (415, "bad_content_type"), (kind, answer)
     assert listeners.admin("GET", "/api/tags/w", "root").status == 404
-    for host in ("127.0.0.1:8080", "LOCALHOST", "[::1]:1", "127.9.9.9"):
+    for host in ("127.0.0.1:8080", "LOCALHOST", "localhost.", "[::1]:1", "127.9.9.9",
+                 "[0:0:0:0:0:0:0:1]:8080", "[::ffff:127.0.0.1]"):
         assert listeners.admin(*put, {"Host": host}).status in (200, 201), host
     same = {"Host": "localhost:99", "Origin": "http://localhost:99",
             "Content-Type": "application/json; charset=utf-8"}

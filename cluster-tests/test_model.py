@@ -65,6 +65,33 @@ def test_what_the_client_of_a_certificate_holds(binary, size, rule):
     assert driver.replay(json.dumps(head) + HELD) is None
 
 
+OWNED = """
+["put", {"tag": "a/0"}]
+["ids", {"tag": "a/0", "as_": "alice", "key": "k0", "count": 2}]
+["ids", {"tag": "a/0", "as_": "operator", "key": "k0", "count": 2, "node": 1}]
+["ids", {"tag": "a/0", "as_": "operator", "key": "k0", "count": 2, "protocol": "next"}]
+["acquire", {"name": "w0"}]
+["renew", {"name": "w0", "as_": "bob", "node": 1}]
+["release", {"name": "w0", "as_": "bob", "early": true}]
+["acquire", {"name": "w0", "as_": "bob", "node": 2}]
+["restart", {}]
+["ids", {"tag": "a/0", "as_": "alice", "key": "k0", "count": 2, "node": 2}]
+["renew", {"name": "w0", "as_": "alice"}]
+["renew", {"name": "w0", "as_": "bob"}]
+["release", {"name": "w0", "as_": "alice"}]
+["release", {"name": "w0", "as_": "bob"}]
+"""
+
+
+@pytest.mark.bound(240)
+@pytest.mark.parametrize("size, rule", [(1, None), (3, None), (1, "optional"), (3, "required")])
+def test_who_owns_what_without_tokens(binary, size, rule):
+    """By the certificate that a client shows, all of which come from one address here; else by the
+    address."""
+    head = {"nodes": size, "tags": {"a/0": {"mode": "strict"}}, "tls": rule, "open": True}
+    assert driver.replay(json.dumps(head) + OWNED) is None
+
+
 def test_a_sequence_is_a_function_of_its_seed():
     def drawn(seed):
         plan = driver.Plan(seed, 3)

@@ -103,6 +103,7 @@ def test_a_full_state_refuses_new_tags_and_lives_on(make_cluster):
                                      "quota": "tags=100%"})
     one, two, _ = cluster.nodes
     tag = "full"
+    cluster.create_tag(f"{tag}.secret", shape="A{key}-{secret:7}")
     count, refused = fill(two, tag)
     fill(two, f"{tag}.more", bulk=1)  # to the last one
     assert (refused.status, refused.code) == (507, "state_full"), refused
@@ -116,6 +117,9 @@ def test_a_full_state_refuses_new_tags_and_lives_on(make_cluster):
         assert "data.memory-bytes" in node.get("/readyz?verbose").body.decode()
         assert node.get("/readyz").status == 200
     assert one.http("PUT", f"/api/tags/{tag}.1", {"step": 7}).status == 200
+    for key in range(1, 10):  # one that leaked
+        answer = two.http("PUT", f"/api/tags/{tag}.secret", {"key": key})
+        assert answer.status == 200, (key, answer)
     # A deleted tag keeps its mark, and may be made again.
     assert one.http("DELETE", f"/api/tags/{tag}.2").status == 204
     assert one.http("PUT", f"/api/tags/{tag}.2").status == 201

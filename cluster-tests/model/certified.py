@@ -21,10 +21,11 @@ WAIT_S = 60
 
 
 class Certificates:
-    """Two CAs, of which the listeners trust one; and what clients show. rule: http.tls-client."""
+    """Two CAs, of which the listeners trust one; and what clients show. rule: http.tls-client;
+    alone: there are no tokens, and all these clients are known by their certificates."""
 
-    def __init__(self, directory, rule):
-        self.rule = rule
+    def __init__(self, directory, rule, alone=()):
+        self.rule, self.alone = rule, alone
         self.authorities = [Authority(os.path.join(directory, name), name, LONG_AGO_S)
                             for name in ("ca-a", "ca-b")]
         self.served = Authority(os.path.join(directory, "servers"), "servers")
@@ -59,7 +60,7 @@ class Certificates:
         return self.served.client(pair)
 
     def issue_all(self):
-        for name in (*CERTIFIED, NOBODY):
+        for name in {*CERTIFIED, *self.alone, NOBODY}:
             self.issue(name)
 
     def exchange_authority(self):
@@ -70,6 +71,8 @@ class Certificates:
 
     def shown(self, client, turn):
         """(what a client shows in the handshake, whether it says its token)."""
+        if self.alone:
+            return client or NOBODY, False
         plain = NOBODY if self.rule == "required" else None
         if client not in self.lines:
             own = plain

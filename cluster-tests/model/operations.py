@@ -1658,6 +1658,11 @@ def pausing(run, node, other, mode, calls, cover, count, leave=False, protocol="
         given |= set(ids)
 
 
+# What needs the tokens file; and where it matters who asks.
+OF_TOKENS = ["reload", "certificate", "quota", "cut_client", "long_cut", "list_tags", "share_put",
+             "share_delete", "share_worker"]
+OF_OWNERS = ["acquire", "renew", "release"]
+
 NOT_DRAWN = {
     "CHECK": "its exit code is an opinion on the set-up: test_leafctl.py",
     "RESTORE": "runs leafd restore, which is drawn",

@@ -22,7 +22,7 @@ import zlib
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from model.known import KNOWN  # noqa: E402
-from model.operations import OPERATIONS, path_of  # noqa: E402
+from model.operations import OF_OWNERS, OF_TOKENS, OPERATIONS, path_of  # noqa: E402
 from model.reference import DATED, SECRET, SHAPES, Model, Violation  # noqa: E402
 from model.world import WAIT_S, World  # noqa: E402
 from wait import WaitTimeout, wait_until  # noqa: E402
@@ -44,11 +44,15 @@ class Plan:
         self.map = rng.choice([None, "64MiB"])  # of the data
         self.tls = rng.choice([None] * 8 + ["optional", "required"])
         self.split = rng.random() < 0.2  # has an admin listener
+        self.open = rng.random() < 0.2  # has no tokens
         self.length = rng.choice([20, 60, 150])
         # Some kinds of operations are left out of each sequence, so that others come more often.
         self.weights = {name: operation.weight * rng.choice([0, 1, 1, 3])
                         for name, operation in sorted(OPERATIONS.items())}
         self.weights["ids"] = OPERATIONS["ids"].weight
+        if self.open:
+            self.strangers = 0
+            self.weights.update(dict.fromkeys(OF_TOKENS, 0))
         self.rng = rng
 
     def owner(self, rng, tag):
@@ -68,7 +72,10 @@ class Plan:
             if bound is not None and used.get(name, 0) >= bound:
                 continue
             used[name] = used.get(name, 0) + 1
-            steps.append((name, OPERATIONS[name].draw(self.rng, self)))
+            words = OPERATIONS[name].draw(self.rng, self)
+            if self.open and not self.tls and name in OF_OWNERS:
+                words.pop("protocol", None)  # leafctl has no address of its own
+            steps.append((name, words))
         return steps
 
 
@@ -93,7 +100,7 @@ class Run:
 
     def __init__(self, world, plan, careful=True):
         self.world, self.plan, self.size = world, plan, plan.size
-        self.model = Model(plan.size)
+        self.model = Model(plan.size, plan.open and not plan.tls)
         self.specs = dict(plan.specs)
         self.backups = []
         self.made = set()  # names that were ever made
@@ -208,7 +215,7 @@ def play(steps, plan, careful=True, world=None):
 def open_world(plan):
     settings = {"data-map-bytes": plan.map} if plan.map else {}
     world = World(tempfile.mkdtemp(prefix="leafd-model-"), plan.size, settings, plan.tls,
-                  plan.split)
+                  plan.split, plan.open)
     world.start()
     return world
 
@@ -263,7 +270,7 @@ def printed(steps, plan):
     used = {words["tag"] for _, words in steps if "tag" in words}
     specs = {tag: spec for tag, spec in plan.specs.items() if tag in used}
     lines = [json.dumps({"nodes": plan.size, "tags": specs, "map": plan.map,
-                         "tls": plan.tls, "split": plan.split})]
+                         "tls": plan.tls, "split": plan.split, "open": plan.open})]
     return "\n".join(lines + [json.dumps([name, words]) for name, words in steps])
 
 
@@ -271,7 +278,7 @@ def read(text):
     lines = [json.loads(line) for line in text.splitlines() if line.strip()]
     plan = Plan(0, lines[0]["nodes"], lines[0]["tags"])
     plan.map, plan.tls = lines[0].get("map"), lines[0].get("tls")
-    plan.split = lines[0].get("split", False)
+    plan.split, plan.open = lines[0].get("split", False), lines[0].get("open", False)
     return [(name, words) for name, words in lines[1:]], plan
 
 

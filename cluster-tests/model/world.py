@@ -58,6 +58,19 @@ def wait_up(node):
     node.serving = True
 
 
+class From(redis.Connection):
+    """A connection over RESP from a source address of one's own."""
+
+    def __init__(self, source, **settings):
+        self.source = source
+        super().__init__(**settings)
+
+    def _connect(self):
+        stream = socket.create_connection((self.host, self.port), WAIT_S, self.source)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return stream
+
+
 class Answer:
     """What came back. numbers or texts: of ids; text: of everything else."""
 
@@ -82,13 +95,15 @@ class Answer:
 
 class World:
     """size nodes; settings: further ones of leafd; tls: http.tls-client, where they speak TLS;
-    split: they have an admin listener."""
+    split: they have an admin listener; open: there is no tokens file, and clients are known by
+    their certificates where they have one, else by their addresses."""
 
-    def __init__(self, directory, size, settings=None, tls=None, split=False):
+    def __init__(self, directory, size, settings=None, tls=None, split=False, open_=False):
         self.directory = str(directory)
         self.size = size
         self.turn = 0  # of a step: it says what clients show in it
-        self.tls = Certificates(self.directory, tls) if tls else None
+        self.open = open_
+        self.tls = Certificates(self.directory, tls, TOKENS if open_ else ()) if tls else None
         self.split = split
         self.generation = 0  # of the tokens: how often each was exchanged
         self.limits = dict(TOKENS)
@@ -100,7 +115,8 @@ class World:
         self.cluster = Cluster(
             os.path.join(self.directory, "cluster"),
             size,
-            {**FAST, "auth-tokens-file": self.tokens_file, "auth-anonymous": "health,read",
+            {**FAST, **({} if open_ else {"auth-tokens-file": self.tokens_file,
+                                          "auth-anonymous": "health,read"}),
              "proxy-from": PROXY, **(self.tls.settings() if tls else {}), **(settings or {})},
         )
         for node in self.cluster.nodes:
@@ -183,7 +199,13 @@ class World:
 
     def shows(self, token):
         """(whose certificate a client shows in this step, whether it says its token)."""
-        return self.tls.shown(token, self.turn) if self.tls else (None, True)
+        return self.tls.shown(token, self.turn) if self.tls else (None, not self.open)
+
+    def source(self, token):
+        """Where a client comes from."""
+        if not self.open or self.tls or token not in TOKENS:
+            return None
+        return (f"127.0.1.{1 + list(TOKENS).index(token)}", 0)
 
     def dress(self):
         """Nodes are asked by clients of the tests with what is good now."""
@@ -196,26 +218,26 @@ class World:
             return ""
         return f"Authorization: Bearer {self.secret(token, number)}\r\n"
 
-    def connect(self, address, shown, node=None):
+    def connect(self, address, shown, node=None, source=None):
         """A connection by a client that shows this certificate; with its ticket, if a node gave
         one."""
         context = self.tls and self.tls.context(shown)
         session = self.tls and self.tls.sessions.pop((node, context), None)
-        return Connection(address, WAIT_S, context, session)
+        return Connection(address, WAIT_S, context, session, source)
 
     def http(self, number, token, method, target, body=None, headers=None):
         """One request over HTTP, on a connection of this node that is kept open."""
         node = self.node(number)
         shown, says_token = self.shows(token)
         address = node.ids_address if target.startswith(OF_IDS) else node.address
-        place_of = (address, None, shown)
+        place_of = (address, self.source(token), shown)
         head = dict(headers or {})
         if token is not None and says_token:
             head["Authorization"] = f"Bearer {self.secret(token, number)}"
         data = None if body is None else json.dumps(body).encode()
         try:
             if place_of not in self.connections:
-                self.connections[place_of] = self.connect(address, shown, node.id)
+                self.connections[place_of] = self.connect(address, shown, node.id, place_of[1])
             response = self.connections[place_of].request(method, target, data, head)
             if response.headers.get("connection", "").lower() == "close":
                 self.connections.pop(place_of).close()
@@ -276,8 +298,12 @@ class World:
                 self.connections[place_of] = redis.Redis(
                     host="127.0.0.1", port=node.resp_port,
                     password=self.secret(token, number) if says_token else None,
-                    single_connection_client=True, socket_timeout=WAIT_S,
+                    socket_timeout=WAIT_S, single_connection_client=not self.source(token),
                     **(self.tls.of_redis(shown) if self.tls else {}))
+                if self.source(token):
+                    self.connections[place_of].connection_pool = redis.ConnectionPool(
+                        From, source=self.source(token), host="127.0.0.1", port=node.resp_port,
+                        socket_timeout=WAIT_S, max_connections=1)
                 self.connections[place_of].response_callbacks.clear()
             value = self.connections[place_of].execute_command(*words)
         except redis.ResponseError as error:

@@ -640,7 +640,7 @@ bool may_put(struct conn *conn, const struct buf *command)
 /* --- what one client may hold --- */
 
 #define WHY_BYTES 96
-#define MESSAGE_BYTES 400
+#define MESSAGE_BYTES 512
 
 static const struct {
     enum meter_refusal refusal;
@@ -656,7 +656,7 @@ static const struct {
                     "a tag that is deleted counts less, and nothing more when it is made again"},
 };
 
-/* The client's line in the tokens file; NULL: none, its address is counted. */
+/* The client's line in the tokens file; NULL: none, its certificate or else address is counted. */
 static const struct identity *named_client(struct conn *conn)
 {
     const struct identity *identity = gate_identity(conn);
@@ -667,10 +667,17 @@ static const struct identity *named_client(struct conn *conn)
 struct share share_of(struct conn *conn)
 {
     const struct identity *identity = named_client(conn);
-    struct share share = {.client = conn->peer->id};
-    uint64_t is_named = identity != NULL;
+    const char *certificate = conn_certificate(conn);
+    uint64_t is_named = identity != NULL || certificate != NULL;
+    struct sockaddr_storage address = {0};
+    struct share share = {0};
 
-    if (identity != NULL) {
+    if (identity == NULL && certificate != NULL) {
+        share.client = client_id_of_certificate(certificate);
+    } else if (identity == NULL) { /* not its record's id: many addresses share one */
+        address.ss_family = conn_address(conn, &address) ? address.ss_family : AF_UNSPEC;
+        share.client = client_id_of_address((const struct sockaddr *)&address);
+    } else {
         share.client = client_id_of_name(identity->name, strlen(identity->name));
         share.keys = identity->quotas.keys;
         share.workers = identity->quotas.workers;
@@ -687,6 +694,14 @@ int share_refuse(struct conn *conn, enum share_kind kind, uint64_t held, uint64_
                  const char *where)
 {
     const struct identity *identity = named_client(conn);
+    const char *certificate = identity == NULL ? conn_certificate(conn) : NULL;
+    const char *what = identity != NULL      ? "client"
+                       : certificate != NULL ? "the certificate"
+                                             : "the address";
+    const char *name = identity != NULL ? identity->name
+                       : certificate != NULL
+                           ? TEXT_SHOWN(certificate, strlen(certificate), SHOWN_BYTES)
+                           : conn->peer->name;
     char message[MESSAGE_BYTES];
     char more[WHY_BYTES];
     char why[WHY_BYTES];
@@ -698,9 +713,8 @@ int share_refuse(struct conn *conn, enum share_kind kind, uint64_t held, uint64_
     (void)snprintf(message, sizeof message,
                    "%s%s %s holds %llu %s, and may hold %llu: %s; %s= in the setting quota, or "
                    "in the line of a token, allows more",
-                   where, identity != NULL ? "client" : "the address",
-                   identity != NULL ? identity->name : conn->peer->name, ull(held),
-                   kinds[kind].things, ull(most), kinds[kind].until, kinds[kind].quota);
+                   where, what, name, ull(held), kinds[kind].things, ull(most), kinds[kind].until,
+                   kinds[kind].quota);
     audited_refuse_as(conn, 429, why);
     conn_fail(conn, 429, err_code(ERR_SHARE), NULL, more, message);
     return ANSWERED;

@@ -3,6 +3,7 @@
  */
 #include "http/auth/web.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -25,14 +26,64 @@ static bool is_word(struct text text, const char *word)
     return text_is(text.at, text.len, word);
 }
 
+/* A host as it is compared: one host has many texts ("[::1]" and "[0:0:0:0:0:0:0:1]", "a.example"
+ * and its absolute form "a.example."). */
+struct host {
+    struct text name; /* without the last dot; len 0: none */
+    bool is_address;
+    struct in6_addr address; /* of IPv4: mapped */
+};
+
+static struct host host_parse(struct text text)
+{
+    static const uint8_t mapped[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    struct host host = {.name = text};
+    char bare[INET6_ADDRSTRLEN] = "";
+    size_t len;
+
+    if (text.len > 1 && text.at[text.len - 1] == '.') {
+        host.name.len--;
+    }
+    len = host.name.len;
+    if (len > 2 && len < sizeof bare + 2 && text.at[0] == '[' && text.at[len - 1] == ']') {
+        memcpy(bare, text.at + 1, len - 2);
+        host.is_address = inet_pton(AF_INET6, bare, &host.address) == 1;
+    } else if (len < sizeof bare) {
+        memcpy(bare, text.at, len);
+        memcpy(&host.address, mapped, sizeof mapped);
+        host.is_address = inet_pton(AF_INET, bare, (uint8_t *)&host.address + sizeof mapped) == 1;
+    }
+    return host;
+}
+
+static bool host_equals(const struct host *a, const struct host *b)
+{
+    return a->is_address == b->is_address &&
+           (a->is_address ? memcmp(&a->address, &b->address, sizeof a->address) == 0
+                          : text_equals(a->name, b->name));
+}
+
+/* 127.0.0.0/8, ::1, or the name that no name server may give to another address. */
+static bool host_is_loopback(const struct host *host)
+{
+    if (!host->is_address) {
+        return is_word(host->name, "localhost");
+    }
+    return IN6_IS_ADDR_LOOPBACK(&host->address) ||
+           (IN6_IS_ADDR_V4MAPPED(&host->address) && host->address.s6_addr[12] == 127);
+}
+
 /* list: separated by commas; NULL: an empty one. */
-static bool list_has(const char *list, struct text wanted)
+static bool list_has(const char *list, struct text wanted, const struct host *host)
 {
     const char *end = list != NULL ? list + strlen(list) : NULL;
     struct text item;
 
     while (text_next(&list, end, ',', &item.at, &item.len)) {
-        if (text_equals(item, wanted) || is_word(item, "*")) {
+        struct host listed = host_parse(item);
+
+        if (is_word(item, "*") || text_equals(item, wanted) ||
+            (host != NULL && host_equals(&listed, host))) {
             return true;
         }
     }
@@ -53,30 +104,21 @@ static struct text host_of(struct text authority)
     return authority;
 }
 
-static bool is_own(const struct web_rules *rules, struct text host)
+static bool is_own(const struct web_rules *rules, struct text text)
 {
-    unsigned digits = 0;
-    unsigned dots = 0;
+    struct host host = host_parse(text);
 
-    if (host.len == 0) {
+    if (text.len == 0) {
         return false;
     }
-    for (size_t i = 0; i < host.len; i++) {
-        dots += host.at[i] == '.';
-        digits += host.at[i] >= '0' && host.at[i] <= '9';
-    }
-    /* 127.x.x.x: four groups of digits. "127.evil.example" is a name. */
-    if ((host.len >= 9 && host.len <= 15 && memcmp(host.at, "127.", 4) == 0 && dots == 3 &&
-         digits + dots == host.len) ||
-        is_word(host, "localhost") || is_word(host, "[::1]")) {
-        return true;
-    }
     for (size_t i = 0; i < WEB_OWN_ADDRESSES && rules->own[i] != NULL; i++) {
-        if (text_equals(host_of((struct text){rules->own[i], strlen(rules->own[i])}), host)) {
+        struct host own = host_parse(host_of((struct text){rules->own[i], strlen(rules->own[i])}));
+
+        if (host_equals(&own, &host)) {
             return true;
         }
     }
-    return list_has(rules->hosts, host);
+    return host_is_loopback(&host) || list_has(rules->hosts, text, &host);
 }
 
 const char *web_authority(const struct web_request *request, size_t *ret_len)
@@ -141,11 +183,11 @@ enum web_verdict web_check(const struct web_rules *rules, const struct web_reque
     }
     if (head->origin.count > 1 ||
         (head->origin.count == 1 && !is_same_origin(rules, origin, authority) &&
-         !list_has(rules->origins, origin))) {
+         !list_has(rules->origins, origin, NULL))) {
         return WEB_FOREIGN;
     }
     if (request->acts && head->origin.count == 0 && is_another_page &&
-        !list_has(rules->origins, (struct text){"*", 1})) {
+        !list_has(rules->origins, (struct text){"*", 1}, NULL)) {
         return WEB_FOREIGN;
     }
     if (request->changes && head->has_body && (head->content_type.count != 1 || !is_json(type))) {

@@ -26,6 +26,7 @@
 #define KIND_ADDRESS 1 /* seeds of ids */
 #define KIND_NAME 2
 #define KIND_OTHERS 3
+#define KIND_CERTIFICATE 4
 
 TAILQ_HEAD(client_list, http_client);
 
@@ -165,22 +166,29 @@ struct http_client *clients_of_name(struct clients *clients, const char *name, s
     return client_get(clients, name, len, true, false, quotas);
 }
 
-struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address)
+uint64_t client_id_of_certificate(const char *name)
+{
+    return hash_bytes(name, strlen(name), KIND_CERTIFICATE);
+}
+
+/* "10.0.0.1", "2001:db8:1:2::/64", "local". */
+static void address_name(const struct sockaddr *address, char name[LIMIT_CLIENT_NAME_BYTES + 1],
+                         bool *ret_is_local)
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
-    char name[LIMIT_CLIENT_NAME_BYTES + 1] = "local"; /* "10.0.0.1", "2001:db8:1:2::/64" */
-    bool is_local = true;
     struct in6_addr prefix;
     struct in_addr v4;
 
+    *ret_is_local = true;
+    (void)snprintf(name, LIMIT_CLIENT_NAME_BYTES + 1, "local");
     if (address->sa_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
         prefix = v6->sin6_addr;
-        is_local = IN6_IS_ADDR_LOOPBACK(&prefix);
-        if (!is_local) {
+        *ret_is_local = IN6_IS_ADDR_LOOPBACK(&prefix);
+        if (!*ret_is_local) {
             memset(&prefix.s6_addr[8], 0, 8);
         }
         ASSERT(inet_ntop(AF_INET6, &prefix, name, INET6_ADDRSTRLEN) != NULL);
-        if (!is_local) {
+        if (!*ret_is_local) {
             memcpy(name + strlen(name), "/64", sizeof "/64");
         }
     } else if (address->sa_family == AF_INET || address->sa_family == AF_INET6) {
@@ -190,8 +198,25 @@ struct http_client *clients_of_address(struct clients *clients, const struct soc
                    : (const void *)&v6->sin6_addr.s6_addr[12],
                sizeof v4);
         ASSERT(inet_ntop(AF_INET, &v4, name, INET_ADDRSTRLEN) != NULL);
-        is_local = ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+        *ret_is_local = ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
     }
+}
+
+uint64_t client_id_of_address(const struct sockaddr *address)
+{
+    char name[LIMIT_CLIENT_NAME_BYTES + 1];
+    bool is_local;
+
+    address_name(address, name, &is_local);
+    return hash_bytes(name, strlen(name), KIND_ADDRESS);
+}
+
+struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address)
+{
+    char name[LIMIT_CLIENT_NAME_BYTES + 1];
+    bool is_local;
+
+    address_name(address, name, &is_local);
     return client_get(clients, name, strlen(name), false, is_local, &clients->quotas);
 }
 

@@ -114,8 +114,11 @@ struct http_client *clients_of_address(struct clients *clients, const struct soc
 struct http_client *clients_of_name(struct clients *clients, const char *name, size_t len,
                                     const struct client_quotas *quotas);
 
-/* The id of this name's record, whether the record exists or not. */
+/* The id of this name's or address's record, whether the record exists or not; and one of a
+ * certificate's name, which has no record. */
 uint64_t client_id_of_name(const char *name, size_t len);
+uint64_t client_id_of_address(const struct sockaddr *address);
+uint64_t client_id_of_certificate(const char *name);
 
 /* One reference more. */
 void clients_hold(struct clients *clients, struct http_client *client);

@@ -40,19 +40,30 @@ static enum web_verdict put(const char *headers)
 
 static void test_hosts(void **state)
 {
-    static const char *const own[] = {"localhost",     "LOCALHOST:1",  "127.0.0.1",
-                                      "127.1.2.3:80",  "[::1]:8080",   "ids.example",
-                                      "IDS.example:1", "10.0.0.9",     "node1.example",
-                                      "[fd00::1]:1",   "[2001:DB8::1]"};
+    static const char *const own[] = {
+        "localhost", "LOCALHOST:1", "127.0.0.1", "127.1.2.3:80", "[::1]:8080", "ids.example",
+        "IDS.example:1", "10.0.0.9", "node1.example", "[fd00::1]:1", "[2001:DB8::1]",
+        /* the same in other words */
+        "[0:0:0:0:0:0:0:1]:8080", "localhost.", "LocalHost.:80", "127.0.0.1.", "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]:80", "ids.example.", "node1.example.:80", "[fd00:0::0001]",
+        "[2001:db8:0:0:0:0:0:1]:80", "[::ffff:10.0.0.9]"};
     static const char *const others[] = {"",
                                          ":80",
                                          "evil.example",
                                          "127.evil.example",
                                          "127.0.0.1.evil.example",
                                          "127.0.1",
-                                         "localhost.",
+                                         "localhost..",
+                                         ".",
+                                         "127.0.0.256",
+                                         "[::ffff:128.0.0.1]",
+                                         "[::127.0.0.1]",
+                                         "[127.0.0.1]",
+                                         "[fd00::2]",
+                                         "evil.example.",
+                                         "localhost.evil.example.",
                                          "xids.example",
-                                         "ids.example.",
+                                         "ids.example..",
                                          "128.0.0.1",
                                          "[::2]",
                                          "[::1]0",

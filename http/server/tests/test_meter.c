@@ -34,6 +34,14 @@ static struct http_client *of(struct clients *clients, const char *address)
     return clients_of_address(clients, (struct sockaddr *)&v6);
 }
 
+static uint64_t id_of(const char *v4_address)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+
+    assert_int_equal(inet_pton(AF_INET, v4_address, &v4.sin_addr), 1);
+    return client_id_of_address((struct sockaddr *)&v4);
+}
+
 static struct http_client *named(struct clients *clients, const char *name,
                                  const struct client_quotas *quotas)
 {
@@ -133,6 +141,11 @@ static void test_the_table_is_bounded(void **state)
     others = of(clients, "10.0.0.9");
     assert_string_equal(others->name, "others");
     assert_ptr_equal(of(clients, "10.0.0.10"), others);
+    /* What one of them owns is not the other's. */
+    assert_int_not_equal(id_of("10.0.0.9"), id_of("10.0.0.10"));
+    assert_int_not_equal(id_of("10.0.0.9"), others->id);
+    assert_int_equal(id_of("10.0.0.0"), held[0]->id);
+    assert_int_not_equal(client_id_of_certificate("10.0.0.0"), held[0]->id);
     assert_int_equal(clients_count(clients), MAX);
     clients_release(clients, others);
     clients_release(clients, others);

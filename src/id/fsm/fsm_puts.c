@@ -818,12 +818,6 @@ uint64_t fsm_adds(const struct fsm *fsm, struct command_list puts)
         if ((put.step_fields & TAG_FIELD_PAUSED) != 0 && !put.paused) {
             row.reason_len = 0;
         }
-        if ((put.fields & TAG_FIELD_KEY) != 0 && tag_is_rekeyable(&row) &&
-            row.shape_len > tag_shape_text_len(row.shape, row.shape_len) &&
-            put.key_number > tag_key_number(&row)) {
-            row.shape_len = (uint16_t)(row.shape_len +
-                                       (put.key_number - tag_key_number(&row)) * SHAPE_KEY_BYTES);
-        }
         row.name_len = put.name_len;
         row.description_len =
             put.fields & TAG_FIELD_DESCRIPTION ? put.description_len : row.description_len;

@@ -144,7 +144,8 @@ struct fsm_row *fsm_tags_next(struct fsm_row *row);
 struct tag_row fsm_row_tag(const struct fsm_row *row);
 
 /* Memory that a tag takes: its row, with what few tags have, and, unless it is deleted, the entry
- * of a tag in use on each node. Its name and texts are not read. */
+ * of a tag in use on each node, with all keys that its shape may get. Its name, description and
+ * reason are not read. */
 uint64_t fsm_tag_bytes(const struct tag_row *row);
 
 /* A new row with its name and zeros, not in the digest yet: fsm_tags_change_end() must follow. The

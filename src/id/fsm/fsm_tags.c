@@ -327,12 +327,20 @@ void fsm_row_set(struct fsm_row *row, const struct tag_row *tag)
 uint64_t fsm_tag_bytes(const struct tag_row *tag)
 {
     uint64_t row = ALIGNED(offsetof(struct fsm_row, name) + tag->name_len + 1, ARENA_UNIT_BYTES);
-    uint64_t rest = rest_bytes(tag);
+    bool may_rekey = tag_is_rekeyable(tag);
+    size_t keys = may_rekey ? SHAPE_KEYS_MAX : 1;
+    struct tag_row full = *tag;
+    uint64_t rest;
     /* A node that uses a tag keeps another copy of its shape, ready for use. */
-    size_t keys = tag_is_rekeyable(tag) ? SHAPE_KEYS_MAX : 1;
     uint64_t used = LIMIT_TAG_USED_BYTES + tag->name_len +
                     (tag->shape_len > 0 ? sizeof(struct shape) + keys * SHAPE_KEY_BYTES : 0);
 
+    /* All keys count from the beginning, so that a full state takes another for a leaked one. */
+    if (may_rekey) {
+        full.shape_len = (uint16_t)(tag_shape_text_len(tag->shape, tag->shape_len) + 1 +
+                                    SHAPE_KEYS_MAX * SHAPE_KEY_BYTES);
+    }
+    rest = rest_bytes(&full);
     rest = rest > 0 ? ALIGNED(MALLOC_BYTES + rest, 2 * MALLOC_BYTES) : 0;
     return row + rest + (tag->deleted ? 0 : used);
 }

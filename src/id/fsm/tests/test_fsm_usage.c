@@ -120,7 +120,7 @@ static void test_what_a_put_adds(void **state)
     buf_free(&command);
 }
 
-/* So it is of the texts that came after descriptions: the reason of a pause, and further keys. */
+/* So it is of the reason of a pause. Another key adds nothing: a full state takes it. */
 static void test_what_reasons_and_keys_add(void **state)
 {
     static const char SHAPE[] = "A{key}-{secret:7}\0"
@@ -165,7 +165,7 @@ static void test_what_reasons_and_keys_add(void **state)
         adds = fsm_adds(a->fsm, read.list);
         assert_int_equal(id_apply_bytes(a, &command), 0);
         assert_true(tags_bytes(a) > before ? tags_bytes(a) == before + adds : adds == 0);
-        assert_true((adds > 0) == (i != 2 && i != 4 && i != 6));
+        assert_true((adds > 0) == (i == 0 || i == 1 || i == 3));
         buf_free(&command);
     }
 }
