@@ -2,12 +2,14 @@
 
 import json
 import os
+import queue
 import threading
+import time
 
 import pytest
 
 from driver import in_time
-from fake import LEAF, error, granted, http
+from fake import LEAF, Granter, error, granted, http
 
 pytestmark = pytest.mark.inside
 
@@ -115,6 +117,31 @@ def test_no_http(start, fake, garbage):
     client.refused("segment orders 10", ("bad_answer", "unreachable"))
     client.refused("strict orders 10", ("bad_answer", "unreachable"))
     assert client.stats()["ids_segment"] == 0
+
+
+@pytest.mark.parametrize("unasked", [
+    http(408, HTML, "text/html", Connection="close"),
+    ok("777 777\n"),
+], ids=["408", "ids"])
+def test_bytes_that_nobody_asked_for(start, fake, language, unasked):
+    """On an idle connection, as a proxy says 408 before it closes one: they answer nothing."""
+    came = queue.Queue()
+
+    def answer(request):
+        yield granter(request)
+        time.sleep(0.1)  # the answer before has been read
+        yield unasked
+        came.put(None)
+
+    granter = Granter().node()
+    server = fake(answer)
+    client = start().open(endpoints=server.url)
+    for _ in range(2):
+        assert client.ids("strict orders 1")[0][0] < 10
+        came.get(timeout=30)
+        if language == "php":
+            time.sleep(2.1)  # it cannot look at a connection: an old one ends, by whole seconds
+    assert client.stats()["errors"] == 0
 
 
 def test_a_body_that_is_cut(start, fake):

@@ -419,6 +419,8 @@ final class Nodes
             CURLOPT_PROXY => '',
             CURLOPT_NOPROXY => '*',
             CURLOPT_NOSIGNAL => true,
+            // libcurl before 8.1 takes what came on an idle connection, as a proxy's 408, for an answer.
+            CURLOPT_MAXAGE_CONN => 1,
             CURLOPT_SSL_VERIFYPEER => true,
             CURLOPT_SSL_VERIFYHOST => 2,
             CURLOPT_SSLVERSION => CURL_SSLVERSION_TLSv1_2,
