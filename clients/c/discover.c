@@ -230,9 +230,9 @@ static enum heard ask_listing(struct leafd *client, const struct door *door,
             listing_free(listing);
             good = false;
         }
-        heard = good                                           ? HEARD_LISTING
-                : answer.status >= 400 && answer.status != 503 ? HEARD_REFUSAL
-                                                               : HEARD_NOTHING;
+        heard = good                                                    ? HEARD_LISTING
+                : answer.status >= 400 && !answer_is_elsewhere(&answer) ? HEARD_REFUSAL
+                                                                        : HEARD_NOTHING;
     }
     line_put(line);
     return heard;
