@@ -392,6 +392,7 @@ def test_errors_that_are_not_tried_again(start, fake, status, code):
         assert failed.status == status and "said the server" in failed.message
         assert client.took_s - client.waited_s < 2
     assert sum(len(server.requests) for server in servers) == 4
+    assert client.stats()["errors"] == 4  # of calls: the requests behind them count for none
 
 
 @pytest.mark.inside
