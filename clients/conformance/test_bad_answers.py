@@ -144,6 +144,32 @@ def test_bytes_that_nobody_asked_for(start, fake, language, unasked):
     assert client.stats()["errors"] == 0
 
 
+def in_chunks(body):
+    return b"".join(b"%X;a=b\r\n%c\r\n" % (1, byte) for byte in body)
+
+
+def test_a_body_in_chunks(start, fake):
+    """A proxy may send it so: it is as good as with a length, and one that is cut is none."""
+    def answer(request):
+        head, _, body = granter(request).partition(b"\r\n\r\n")
+        head = b"\r\n".join(line for line in head.split(b"\r\n") if b"Length" not in line)
+        head += b"\r\nTransfer-Encoding: Chunked\r\n\r\n"
+        yield head + in_chunks(body[:1])
+        yield in_chunks(body[1:])
+        if not cut.is_set():
+            yield b"0\r\nX-A: b\r\n\r\n"
+
+    cut = threading.Event()
+    granter = Granter().node()
+    server = fake(answer)
+    client = start().open(endpoints=server.url, min_count=10, max_count=10)
+    assert client.ids("strict orders 2").count() == 2 and client.ids("segment orders 25")
+    assert client.stats()["errors"] == 0 and len(server.connections) <= 2
+    cut.set()
+    server.close_idle = True
+    client.refused("strict orders 2 deadline_ms=400", "unreachable")
+
+
 def test_a_body_that_is_cut(start, fake):
     """The connection ends before the body does: nothing of it counts."""
     server = fake(lambda request: http(200, f"1 {request.count}\n", Content_Length=500))
