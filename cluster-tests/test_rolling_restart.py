@@ -11,6 +11,7 @@ import os
 import re
 import selectors
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -74,6 +75,10 @@ def test_no_request_is_cut(make_cluster, tag, tmp_path, language):
         wait_until(lambda: all(served(node) > 50 for node in cluster.nodes), 20, "load on all")
         restart_all(cluster)
         restart_all(cluster)
+        wait_until(lambda: max(map(served, cluster.nodes)) > 50, 30, "load on kept connections")
+        client.send_signal(signal.SIGSTOP)  # its connections are idle, and end unseen
+        max(cluster.nodes, key=served).stop()
+        client.send_signal(signal.SIGCONT)
         output = client.communicate(timeout=30)[0]
     finally:
         client.kill()

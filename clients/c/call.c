@@ -100,7 +100,7 @@ static bool read_error(const struct answer *answer, struct leafd_error *error)
     const char *message = json_string_value(json_object_get(json, "message"));
     bool good = is_code(code) && message != NULL;
     if (good) {
-        bool again = answer->status == 503 || answer->status == 429 || answer->status == 423;
+        bool again = answer_is_elsewhere(answer) || answer->status == 429 || answer->status == 423;
         bool shaped = answer->status == 400 && strcmp(code, "bad_request") == 0 &&
                       strstr(message, " has a shape, ") != NULL;
         (void)fault(error, code, answer->status, again, "%.900s%s", message,
@@ -116,9 +116,10 @@ static enum verdict judge(const struct answer *answer, struct leafd_error *error
         return DONE;
     }
     bool known = answer->status >= 400 && read_error(answer, error);
-    if (answer->status == 503) {
+    if (answer_is_elsewhere(answer)) {
         if (!known) {
-            (void)fault(error, "unreachable", 503, true, "503 without a reason");
+            (void)fault(error, "unreachable", answer->status, true, "%d without a reason",
+                        answer->status);
         }
         return ELSEWHERE;
     }

@@ -206,7 +206,7 @@ enum foreign discover_foreign(struct leafd *client, const struct nodes *nodes, u
     return foreign;
 }
 
-enum heard { HEARD_LISTING, HEARD_REFUSAL, HEARD_NOTHING };
+enum heard { HEARD_LISTING, HEARD_OLDER, HEARD_NOTHING };
 
 /* Ask one node. learns: which cluster the client's is, if that is not known yet. */
 static enum heard ask_listing(struct leafd *client, const struct door *door,
@@ -230,9 +230,7 @@ static enum heard ask_listing(struct leafd *client, const struct door *door,
             listing_free(listing);
             good = false;
         }
-        heard = good                                           ? HEARD_LISTING
-                : answer.status >= 400 && answer.status != 503 ? HEARD_REFUSAL
-                                                               : HEARD_NOTHING;
+        heard = good ? HEARD_LISTING : answer.status == 404 ? HEARD_OLDER : HEARD_NOTHING;
     }
     line_put(line);
     return heard;
@@ -403,19 +401,19 @@ static void discover(void *context)
     struct nodes *known = door_nodes(door, false, client->settings.connect_ms, &first);
     uint64_t until_ns = now_ns() + (uint64_t)ASK_ALL_MS * NS_PER_MS;
     enum heard heard = HEARD_NOTHING;
-    bool refused = false;
+    bool older = false;
     for (unsigned i = 0; heard != HEARD_LISTING && i < known->count && now_ns() < until_ns; i++) {
         struct listing listing;
         unsigned at = (first + i) % known->count;
         struct node node = node_of(known, at);
         heard = ask_listing(client, door, &node, true, &listing);
-        refused = refused || heard == HEARD_REFUSAL;
+        older = older || heard == HEARD_OLDER;
         if (heard == HEARD_LISTING) {
             take_listing(client, door, known, first, at, &listing);
             listing_free(&listing);
         }
     }
-    bool older = refused && heard != HEARD_LISTING;
+    older = older && heard != HEARD_LISTING;
     if (older && door->discovery.drawn) {
         char texts[2][NODE_TEXT_BYTES];
         (void)door_set(door, &(struct nodes){.count = 0}, true, NODES_MAX, texts);

@@ -2,7 +2,7 @@
  *
  * The happy path: discover_nodes() at the begin of a call has a job ask GET /api/nodes; the nodes
  * of the answer become the door's, by tiers, each once it has shown to be of the same cluster.
- * Failure modes: all nodes refuse (older servers), then the endpoints alone are asked for a minute;
+ * Failure modes: nodes answer 404 (older servers), then the endpoints alone are asked for a minute;
  * an answer that is no listing, or none, after which what was known stays; a node of another
  * cluster than the first listing's, which gets no other request. Any thread. */
 #ifndef LEAFD_CLIENTS_C_DISCOVER_H

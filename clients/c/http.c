@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -388,6 +389,35 @@ static void prepare(struct line *line, const char *url, const struct request *re
     line->fresh = -1;
 }
 
+/* Bytes came on an idle connection, such as the 408 of a proxy that closes it: libcurl before 8.1
+ * takes them for the answer to the next request. */
+static bool has_bytes_unasked(const struct line *line)
+{
+    char byte;
+    for (size_t i = 0; i < SOCKETS_MAX; i++) {
+        if (line->sockets[i] >= 0 &&
+            recv(line->sockets[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Close all connections, which are idle. False: no memory. */
+static bool drop_connections(struct line *line)
+{
+    CURLM *fresh = curl_multi_init();
+    if (fresh == NULL) {
+        return false;
+    }
+    pthread_mutex_lock(&line->lines->lock);
+    CURLM *old = line->multi;
+    line->multi = fresh;
+    pthread_mutex_unlock(&line->lines->lock);
+    curl_multi_cleanup(old);
+    return true;
+}
+
 static bool is_connecting(const struct line *line)
 {
     struct sockaddr_storage peer;
@@ -452,7 +482,8 @@ enum ask line_ask(struct line *line, const struct node *node, const struct reque
     curl_easy_setopt(line->easy, CURLOPT_CONNECT_TO, connect_to);
     prepare(line, node->url, request, headers);
     int result = CURLE_FAILED_INIT;
-    if (curl_multi_add_handle(line->multi, line->easy) == CURLM_OK) {
+    if ((!has_bytes_unasked(line) || drop_connections(line)) &&
+        curl_multi_add_handle(line->multi, line->easy) == CURLM_OK) {
         result = run(line, limits);
         curl_multi_remove_handle(line->multi, line->easy);
     }

@@ -69,6 +69,12 @@ struct answer {
     const char *why;
 };
 
+/* The node cannot answer now, or a proxy says that it gets no answer from it: another one may. */
+static inline bool answer_is_elsewhere(const struct answer *answer)
+{
+    return answer->status >= 502 && answer->status <= 504;
+}
+
 void lines_init(struct lines *lines, const struct settings *settings);
 
 /* In a child of fork: nothing of the parent's connections is used or disturbed. */

@@ -130,7 +130,7 @@ enum ask second_ask(const struct call *call, const struct nodes *nodes, unsigned
     own.context = second;
     enum ask asked = line_ask(*line, &node, &call->request, &own, answer);
     pthread_mutex_lock(&second->lock);
-    bool failed = asked == ASK_FAILED || (asked == ASK_ANSWERED && answer->status == 503);
+    bool failed = asked == ASK_FAILED || (asked == ASK_ANSWERED && answer_is_elsewhere(answer));
     while (failed && second->begun && !second->done) {
         pthread_cond_wait(&second->ended, &second->lock);
     }

@@ -280,7 +280,6 @@ static bool keep_grant(struct leafd_segment *segment, const struct grant *grant,
 static void refill(void *context)
 {
     struct leafd_segment *segment = context;
-    struct leafd *client = segment->source.client;
     struct grant grant;
     struct leafd_error error;
     struct call how = {.until_ns = UINT64_MAX,
@@ -307,7 +306,6 @@ static void refill(void *context)
         drop_if_paused(segment, &error);
         segment->error = error;
         segment->error_until_ns = now_ns() + (uint64_t)FORGET_ERROR_MS * NS_PER_MS;
-        COUNT(client, errors);
     }
     pthread_cond_broadcast(&segment->changed);
     pthread_mutex_unlock(&segment->lock);

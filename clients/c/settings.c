@@ -46,6 +46,15 @@ static int read_number(struct settings *settings, const struct number_rule *rule
                  (unsigned long long)rule->min, (unsigned long long)rule->max);
 }
 
+/* Has this host no port, or one that there is? */
+static bool has_good_port(const char *host)
+{
+    const char *address_end = strrchr(host, ']');
+    const char *port = strchr(address_end != NULL ? address_end : host, ':');
+    uint64_t number;
+    return port == NULL || text_to_number(port + 1, 1, 65535, &number);
+}
+
 /* scheme://host[:port], with nothing after it; or of an SRV record without a port. */
 static bool is_url(const char *url)
 {
@@ -58,15 +67,27 @@ static bool is_url(const char *url)
         return false;
     }
     url += strlen(schemes[scheme]);
-    return text_is_visible(url, URL_BYTES) && *url != ':' &&
+    return text_is_visible(url, URL_BYTES) && *url != ':' && has_good_port(url) &&
            strpbrk(url, scheme < 2 ? "/?#@\\\"'<>{}|^`" : ":[]/?#@\\\"'<>{}|^`") == NULL;
+}
+
+/* Is the last one given twice? Then it is one node. */
+static bool is_given_before(const struct endpoints *endpoints)
+{
+    for (unsigned i = 0; i + 1 < endpoints->count; i++) {
+        if (strcmp(endpoints->urls[i], endpoints->urls[endpoints->count - 1]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int read_endpoints(struct endpoints *endpoints, const char *name, const char *value,
                           struct leafd_error *error)
 {
-    static const char rule[] = "1 to 16 addresses separated by commas, each http:// or https:// "
-                               "with a host and maybe a port, or http+srv:// with a name";
+    static const char rule[] =
+        "1 to 16 addresses separated by commas, each http:// or https:// "
+        "with a host and maybe a port from 1 to 65535, or http+srv:// with a name";
     endpoints->count = 0;
     for (const char *at = value;; at++) {
         size_t bytes = strcspn(at, ",");
@@ -83,6 +104,7 @@ static int read_endpoints(struct endpoints *endpoints, const char *name, const c
         if (!is_url(url)) {
             return refuse(error, name, value, rule);
         }
+        endpoints->count -= is_given_before(endpoints) ? 1 : 0;
         at += bytes;
         if (*at == 0) {
             return 0;

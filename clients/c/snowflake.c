@@ -348,7 +348,6 @@ static bool after_renewal(struct leafd_snowflake *snowflake, int result,
         (void)snprintf(snowflake->failures, sizeof snowflake->failures, "%.40s: %.800s",
                        error->code, error->message);
         lost = strcmp(error->code, "fenced") == 0 || strcmp(error->code, "unknown_worker") == 0;
-        COUNT(snowflake->source.client, errors);
         if (lost) {
             drop(snowflake);
         } else if (fault_is_late(error)) {

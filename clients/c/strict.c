@@ -9,7 +9,19 @@ struct leafd_strict {
     struct source source;
     char path[TEXT_ENCODED_BYTES]; /* the name as an element of a path */
     atomic_bool stepped;
+    _Atomic uint64_t generation; /* the newest that an answer had; 0: none */
 };
+
+/* As of struct call: not an answer of an older generation than one before. */
+static bool takes_answer(void *context, const struct answer *answer)
+{
+    struct leafd_strict *strict = context;
+    uint64_t newest = atomic_load(&strict->generation);
+    while (answer->generation > newest &&
+           !atomic_compare_exchange_weak(&strict->generation, &newest, answer->generation)) {
+    }
+    return answer->generation == 0 || answer->generation >= newest;
+}
 
 static int check(uint32_t count, const char *key, struct leafd_error *error)
 {
@@ -32,7 +44,8 @@ static int take(struct leafd_strict *strict, const struct ranges_request *asked,
         request.key = own;
     }
     COUNT(strict->source.client, waits);
-    int result = ranges_ask(&request, &(struct call){.until_ns = until_ns}, &grant, error);
+    struct call how = {.until_ns = until_ns, .takes = takes_answer, .context = strict};
+    int result = ranges_ask(&request, &how, &grant, error);
     if (result == 0 && grant.count != 1) {
         result = fault(error, "bad_answer", 200, false,
                        "no answer to %u ids of %s: strict ids come in one range", request.count,

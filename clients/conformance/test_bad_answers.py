@@ -2,12 +2,14 @@
 
 import json
 import os
+import queue
 import threading
+import time
 
 import pytest
 
 from driver import in_time
-from fake import LEAF, error, granted, http
+from fake import LEAF, Granter, error, granted, http
 
 pytestmark = pytest.mark.inside
 
@@ -115,6 +117,57 @@ def test_no_http(start, fake, garbage):
     client.refused("segment orders 10", ("bad_answer", "unreachable"))
     client.refused("strict orders 10", ("bad_answer", "unreachable"))
     assert client.stats()["ids_segment"] == 0
+
+
+@pytest.mark.parametrize("unasked", [
+    http(408, HTML, "text/html", Connection="close"),
+    ok("777 777\n"),
+], ids=["408", "ids"])
+def test_bytes_that_nobody_asked_for(start, fake, language, unasked):
+    """On an idle connection, as a proxy says 408 before it closes one: they answer nothing."""
+    came = queue.Queue()
+
+    def answer(request):
+        yield granter(request)
+        time.sleep(0.1)  # the answer before has been read
+        yield unasked
+        came.put(None)
+
+    granter = Granter().node()
+    server = fake(answer)
+    client = start().open(endpoints=server.url)
+    for _ in range(2):
+        assert client.ids("strict orders 1")[0][0] < 10
+        came.get(timeout=30)
+        if language == "php":
+            time.sleep(2.1)  # it cannot look at a connection: an old one ends, by whole seconds
+    assert client.stats()["errors"] == 0
+
+
+def in_chunks(body):
+    return b"".join(b"%X;a=b\r\n%c\r\n" % (1, byte) for byte in body)
+
+
+def test_a_body_in_chunks(start, fake):
+    """A proxy may send it so: it is as good as with a length, and one that is cut is none."""
+    def answer(request):
+        head, _, body = granter(request).partition(b"\r\n\r\n")
+        head = b"\r\n".join(line for line in head.split(b"\r\n") if b"Length" not in line)
+        head += b"\r\nTransfer-Encoding: Chunked\r\n\r\n"
+        yield head + in_chunks(body[:1])
+        yield in_chunks(body[1:])
+        if not cut.is_set():
+            yield b"0\r\nX-A: b\r\n\r\n"
+
+    cut = threading.Event()
+    granter = Granter().node()
+    server = fake(answer)
+    client = start().open(endpoints=server.url, min_count=10, max_count=10)
+    assert client.ids("strict orders 2").count() == 2 and client.ids("segment orders 25")
+    assert client.stats()["errors"] == 0 and len(server.connections) <= 2
+    cut.set()
+    server.close_idle = True
+    client.refused("strict orders 2 deadline_ms=400", "unreachable")
 
 
 def test_a_body_that_is_cut(start, fake):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from driver import (FORKING, Failed, check_once, check_rising, parse_loop, parse_mix, urls)
+from fake import error
 from snowflakes import EPOCH_MS, decode
 from wait import wait_until
 
@@ -227,6 +228,9 @@ def test_the_end_of_the_input(client, tag):
     ("window_ms", 86400001),
     ("endpoints", "ftp://127.0.0.1:80"),
     ("endpoints", "http://"),
+    ("endpoints", "http://127.0.0.1:0"),
+    ("endpoints", "http://127.0.0.1:65536"),
+    ("endpoints", "http://[::1]:8x"),
     ("ca_file", "/nowhere/ca.pem"),
 ])
 def test_settings_that_break_their_rule(start, name, value):
@@ -236,6 +240,14 @@ def test_settings_that_break_their_rule(start, name, value):
         " ".join(["open", *(f"{key}={text}" for key, text in settings.items())]), "bad_setting")
     assert error.status == 0
     assert name in error.message and str(value) in error.message
+
+
+def test_an_endpoint_that_is_given_twice(start, fake):
+    """It is one node: nothing leads from it to itself."""
+    server = fake(lambda request: error(503, "no_leader"))
+    client = start().open(endpoints=f"{server.url},{server.url}/", deadline_ms=300)
+    client.refused("strict orders 1", "unreachable")
+    assert client.stats()["failovers"] == 0
 
 
 def test_arguments_that_break_their_rule(client, strict_tag, tag):

@@ -4,6 +4,7 @@ What is demanded is the contract of docs/clients.md: no error where a living nod
 none twice, and no call beyond its deadline (in_time()).
 """
 
+import functools
 import threading
 import time
 
@@ -391,6 +392,29 @@ def test_errors_that_are_not_tried_again(start, fake, status, code):
         assert failed.status == status and "said the server" in failed.message
         assert client.took_s - client.waited_s < 2
     assert sum(len(server.requests) for server in servers) == 4
+    assert client.stats()["errors"] == 4  # of calls: the requests behind them count for none
+
+
+@pytest.mark.inside
+@pytest.mark.parametrize("line", [*KINDS, "texts orders 1"])
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_proxy_that_gets_no_answer(start, fake, status, line):
+    """It stands before a node that is gone: the next one is asked, as where nobody listens."""
+    gone = []
+
+    def answer(request, number):
+        if not gone:
+            gone.append(number)
+        if gone[0] == number:
+            return http(status, "<html>Bad Gateway</html>", "text/html")
+        return answer_all(request)
+
+    servers = [fake(functools.partial(answer, number=number)) for number in range(2)]
+    client = start().open(endpoints=joined(servers), connect_ms=30000)
+    client.ask(line)
+    stats = client.stats()
+    assert (stats["errors"], stats["retries"], stats["failovers"]) == (0, 1, 1)
+    assert len(servers[gone[0]].requests) == 1
 
 
 def test_connections_that_end_while_idle(start, fake):

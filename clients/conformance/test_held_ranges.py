@@ -171,6 +171,27 @@ def test_an_older_generation(start, fake):
     all_told(client, granter, cut=100)
 
 
+def test_an_older_generation_of_strict_ids(start, fake):
+    """The next node is asked by the same key; where all are older there are none."""
+    granter = Granter()
+    headers = [{"Leafd_Generation": 6}, {"Leafd_Generation": 6}]
+    servers = [fake(granter.node(each)) for each in headers]
+    client = start().open(endpoints=joined(servers), connect_ms=30000)
+    client.ids("strict orders 1")
+    used = 0 if servers[0].requests else 1
+    headers[used]["Leafd_Generation"] = 5
+    assert client.ids("strict orders 2") == [(2, 3)]
+    assert len({request.headers["idempotency-key"] for server in servers
+                for request in server.requests}) == 2
+    stats = client.stats()
+    assert (stats["burnt"], stats["retries"], stats["failovers"]) == (2, 1, 1)
+    headers[1 - used]["Leafd_Generation"] = 5
+    failed = client.refused("strict orders 1 deadline_ms=400", "unreachable")
+    assert "generation" in failed.message
+    del headers[used]["Leafd_Generation"]
+    assert client.ids("strict orders 1").count() == 1
+
+
 def test_nodes_without_a_generation(start, fake):
     """Older servers say none: their answers are taken, also after one that said it."""
     granter = Granter()

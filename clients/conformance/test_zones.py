@@ -289,6 +289,24 @@ def test_an_older_server(start, fake):
     assert not cluster.servers[1].requests
 
 
+def test_a_listing_that_is_refused(start, fake):
+    """By another status than 404, as while a token is exchanged: that is no older server."""
+    def listings():
+        return sum(is_listing(one) for server in cluster.servers for one in server.requests)
+
+    cluster = Cluster(fake, "ab")
+    client = start().open(endpoints=cluster.servers[0].url, zone="b")
+    wait_until(lambda: client.ids("strict1 orders 1") and cluster.asked(1), 30, "zone b is used")
+    cluster.says = lambda number: error(401, "unauthorized")
+    before = listings()
+    wait_until(lambda: client.ids("strict1 orders 1") and listings() > before, 30, "a refusal")
+    asked = len(cluster.asked(0))
+    client.ids("strict1 orders 20")
+    assert len(cluster.asked(0)) == asked, "the nodes that are known stay"
+    before = listings() + len(cluster.servers)
+    wait_until(lambda: client.ids("strict1 orders 1") and listings() > before, 30, "once more")
+
+
 LIES = {
     "no JSON": "<html>hello</html>",
     "empty": "",

@@ -17,8 +17,8 @@ import (
 
 // A call: one request that is sent to one node after another until it has an answer.
 //
-// It begins at the node that answered last. A node that cannot be reached, is slow or answers 503 is left
-// for the next; after a round in which all failed the call waits. Any other refusal ends it.
+// It begins at the node that answered last. A node that cannot be reached, is slow or answers 502 to 504 is
+// left for the next; after a round in which all failed the call waits. Any other refusal ends it.
 
 const (
 	roundFirst = 20 * time.Millisecond // the wait after the first round; it doubles
@@ -442,11 +442,12 @@ func (c *Client) refused(got *answer, retryAfter string) *outcome {
 		}
 	}
 	code, message, ok := parseRefusal(got.body)
-	if !ok && got.status != http.StatusServiceUnavailable {
+	away := got.status >= http.StatusBadGateway && got.status <= http.StatusGatewayTimeout
+	if !ok && !away {
 		return &outcome{err: badAnswer(got.status, "status %d with %q", got.status, c.excerpt(got.body))}
 	}
 	if !ok { // of what stands before the nodes
-		code, message = "unavailable", "status 503"
+		code, message = "unavailable", "status "+strconv.Itoa(got.status)
 	}
 	if got.status == http.StatusBadRequest && code == "bad_request" && strings.Contains(message, shaped) {
 		message += "; use texts() of the client"
@@ -454,7 +455,7 @@ func (c *Client) refused(got *answer, retryAfter string) *outcome {
 	e := &Error{Code: code, Status: got.status, Message: c.clean(message)}
 	out := &outcome{err: e, wait: wait}
 	switch {
-	case got.status == http.StatusServiceUnavailable:
+	case away:
 		e.Retryable, out.elsewhere = true, true
 	case got.status == http.StatusTooManyRequests && code == "quota":
 		e.Retryable, out.again = true, true

@@ -184,11 +184,11 @@ func TestWaitsDoubleUpToASecond(t *testing.T) {
 
 func TestRetryAfterIsWaitedFor(t *testing.T) {
 	n := newFake(t)
-	c := openFor(t, Settings{}, n.URL, n.URL)
+	c := openFor(t, Settings{}, n.URL)
 	clock := newHurriedClock()
 	c.clock = clock
 	n.setFault(func(w http.ResponseWriter, _ *http.Request) bool {
-		if len(n.requests()) <= 2 {
+		if len(n.requests()) <= 1 {
 			w.Header().Set("Retry-After", "7")
 			refuse(w, 503, "overloaded", "made up")
 			return true

@@ -16,7 +16,7 @@ import (
 // Nodes that a client finds by asking one that it knows (docs/clients.md, Zones).
 //
 // The happy path: a goroutine asks GET /api/nodes; the nodes of the answer become the door's, by tiers, each once
-// it has shown to be of the same cluster. Failure modes: nodes that refuse (older servers), whose endpoints alone
+// it has shown to be of the same cluster. Failure modes: nodes that answer 404 (older servers), whose endpoints alone
 // are asked then for a minute; an answer that is no listing, or none, after which what was known stays; a node of
 // another cluster than the first listing's, which gets no other request.
 
@@ -200,7 +200,7 @@ func (c *Client) ask(ctx context.Context, d *door) {
 	of, cancel := context.WithTimeout(ctx, listingsTime)
 	defer cancel()
 	nodes, first := known.nodes, int(known.first.Load())
-	refused, found := false, false
+	older, found := false, false
 	for i := 0; i < len(nodes) && of.Err() == nil && !found; i++ {
 		n := nodes[(first+i)%len(nodes)]
 		var l listing
@@ -208,12 +208,12 @@ func (c *Client) ask(ctx context.Context, d *door) {
 		if l, found, out = c.listingOf(of, d, n, true); found {
 			c.meet(ctx, d, known, n, l)
 		}
-		refused = refused || out != nil && out.err.Status >= 400 && out.err.Status != http.StatusServiceUnavailable
+		older = older || out != nil && out.err.Status == http.StatusNotFound
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.again = discoverAgain
-	if refused && !found {
+	if older && !found {
 		d.again = olderAgain
 		if d.drawn {
 			d.set(nil, true, nil, c.random)

@@ -212,6 +212,7 @@ const endpointsMost = 64
 
 func checkURLs(name string, urls []string) ([]string, error) {
 	var bases []string
+	seen := map[string]bool{}
 	if len(urls) > endpointsMost {
 		return nil, badSetting("%s: %d URLs are more than %d", name, len(urls), endpointsMost)
 	}
@@ -225,10 +226,16 @@ func checkURLs(name string, urls []string) ([]string, error) {
 			return nil, badSetting("%s=%q is not http://HOST:PORT, https://HOST:PORT or http+srv://NAME", name,
 				shown(text, 200))
 		}
+		if port, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || port < 1 || port > 65535) {
+			return nil, badSetting("%s=%q: its port must be 1 to 65535", name, shown(text, 200))
+		}
 		if u.User != nil { // what stands there is not shown
 			return nil, badSetting("%s: a URL has a user or a password; use token", name)
 		}
-		bases = append(bases, strings.TrimRight(text, "/"))
+		if base := strings.TrimRight(text, "/"); !seen[base] { // one that comes twice is one node
+			seen[base] = true
+			bases = append(bases, base)
+		}
 	}
 	return bases, nil
 }

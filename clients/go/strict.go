@@ -11,6 +11,7 @@ type Strict struct {
 	client  *Client
 	tag     string
 	stepped atomic.Bool
+	newest  atomic.Int64 // generation that an answer had; 0: none
 	closed  atomic.Bool
 }
 
@@ -74,12 +75,25 @@ func (s *Strict) Repeatable(ctx context.Context, count int, key string) (StrictI
 	ctx, end := c.single(ctx)
 	defer end()
 	ranges, got, err := c.ranges(ctx, &rangesCall{tag: s.tag, count: count, key: key, stepped: &s.stepped,
-		trail: &trail{}})
+		trail: &trail{}, takes: s.takes})
 	if err != nil {
 		return StrictIDs{}, c.endedBy(err.keyed(key))
 	}
 	c.stats.strict.Add(int64(count))
 	return StrictIDs{Ranges: ranges, Replayed: got.replayed}, nil
+}
+
+// takes says whether no answer before was of a newer generation.
+func (s *Strict) takes(got *answer) bool {
+	for {
+		newest := s.newest.Load()
+		if got.generation <= newest {
+			return got.generation == 0 || got.generation == newest
+		}
+		if s.newest.CompareAndSwap(newest, got.generation) {
+			return true
+		}
+	}
 }
 
 // Close ends this source alone: its calls are refused from then on.

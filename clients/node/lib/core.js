@@ -13,6 +13,8 @@ import { MS_MAX, whole } from "./settings.js";
 import { newCounters } from "./stats.js";
 import { Failed, Wire, later } from "./wire.js";
 
+// The node, or a proxy that gets no answer from it: another node is asked.
+const AWAY = new Set([502, 503, 504]);
 const TIMER_MAX_MS = 2 ** 31 - 1;
 /** For how long an error of a background request holds. */
 export const FORGET_MS = 1000;
@@ -181,8 +183,8 @@ export class Core {
             if (error === undefined) {
                 return reply;
             }
-            if (error.status === 503) {
-                journey.failed(`${error.code} (503): ${error.message}`, api.retryAfterMs(reply));
+            if (AWAY.has(error.status)) {
+                journey.failed(`${error.code} (${error.status}): ${error.message}`, api.retryAfterMs(reply));
             } else if (error.status === 429 && error.code === "quota") {
                 journey.quota(error, api.retryAfterMs(reply));
             } else {

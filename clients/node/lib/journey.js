@@ -187,7 +187,7 @@ export class Journey {
                 leftMs / (this.nodes.length - this.failedNow)) };
     }
 
-    /** The node of the last move could not be reached, or answered 503. */
+    /** The node of the last move could not be reached, or answered 502, 503 or 504. */
     failed(why, retryAfterMs = 0, untrusted = false) {
         this.untrusted += untrusted ? 1 : 0;
         this.failures.set(this.node, why);

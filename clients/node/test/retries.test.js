@@ -61,7 +61,7 @@ for (const [what, fault] of Object.entries(RETRIED)) {
 const FINAL = [["garbage\r\n\r\n", "bad_answer", 0], [reply(200, "1 x\n"), "bad_answer", 200],
     [reply(200, "1 99\n"), "bad_answer", 200],
     [reply(302, "", "Location: http://127.0.0.1:1/"), "bad_answer", 302],
-    [reply(502, "<html>"), "bad_answer", 502],
+    [reply(500, "<html>"), "bad_answer", 500],
     [reply(200, "x".repeat((1 << 20) + 1)), "bad_answer", 200],
     [refusal(404, "unknown_tag"), "unknown_tag", 404],
     [refusal(401, "unauthorized"), "unauthorized", 401],

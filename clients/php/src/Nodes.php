@@ -157,12 +157,12 @@ final class Nodes
                 $this->pause(max($answer->retryAfterMs(1000), self::FIRST_WAIT_MS), $task->until());
                 continue;
             }
-            if ($error !== null && $error->status !== 503) {
+            if ($error !== null && ($error->status < 502 || $error->status > 504)) {
                 throw $error;
             }
             $quota = null;
             $task->failures[$urls[$at]] = $error === null ? $answer->broken
-                : "{$error->getCode()} (503): {$error->getMessage()}";
+                : "{$error->getCode()} ({$error->status}): {$error->getMessage()}";
             $untrusted += $answer->untrusted ? 1 : 0;
             $leastMs = max($leastMs, $error === null ? 0 : $answer->retryAfterMs(0));
             $next = ($at + 1) % count($urls);
@@ -419,6 +419,8 @@ final class Nodes
             CURLOPT_PROXY => '',
             CURLOPT_NOPROXY => '*',
             CURLOPT_NOSIGNAL => true,
+            // libcurl before 8.1 takes what came on an idle connection, as a proxy's 408, for an answer.
+            CURLOPT_MAXAGE_CONN => 1,
             CURLOPT_SSL_VERIFYPEER => true,
             CURLOPT_SSL_VERIFYHOST => 2,
             CURLOPT_SSLVERSION => CURL_SSLVERSION_TLSv1_2,

@@ -9,6 +9,7 @@ final class Strict
     private const LETTERS = 'abcdefghijklmnopqrstuvwxyz234567';
 
     private bool $stepped = false; // its ids do not follow each other
+    private int $newest = 0; // generation that an answer had
     private bool $closed = false;
 
     /** @internal */
@@ -45,7 +46,7 @@ final class Strict
         $header = ["Idempotency-Key: $key"];
         try {
             $answer = $this->nodes->callTwice(fn () => $this->nodes->callForSteps(['GET', $target, $header, null],
-                $deadline, $this->stepped), $deadline);
+                $deadline, $this->stepped, fn (Answer $answer) => $this->older($answer, $count)), $deadline);
             [$first, $last, $increment] = $answer->range($count, $this->stepped);
         } catch (LeafdException $error) {
             $error->key = $key;
@@ -53,6 +54,17 @@ final class Strict
         }
         $this->nodes->counters['ids_strict'] += $count;
         return ['first' => $first, 'last' => $last, 'increment' => $increment, 'replayed' => $answer->replayed];
+    }
+
+    /** Why an answer is not taken: it is of an older generation than one before. */
+    private function older(Answer $answer, int $count): ?string
+    {
+        $this->newest = max($this->newest, $answer->generation ?? 0);
+        if (($answer->generation ?? $this->newest) === $this->newest) {
+            return null;
+        }
+        $this->nodes->counters['burnt'] += $count;
+        return "ids of generation $answer->generation, older than $this->newest";
     }
 
     /** @internal 130 random bits. */

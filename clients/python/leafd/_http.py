@@ -1,4 +1,4 @@
-"""HTTP/1.1 as leafd speaks it, without a socket: requests to bytes, bytes to replies.
+"""HTTP/1.1 as leafd, or a proxy before it, speaks it, without a socket: requests to bytes, bytes to replies.
 
 The happy path: request_bytes() is sent; what comes is fed to a Reader until it gives a Reply.
 Failure modes: what is no reply of HTTP, or larger than any of leafd's, is BadAnswer; a stream that
@@ -16,6 +16,7 @@ BODY_MAX_BYTES = 1 << 20  # leafd's answers to what is asked here have some 4 Ki
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\r\n]*)?")
 _HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n]*?)[ \t]*")
 _LENGTH = re.compile(r"[0-9]{1,10}")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[ \t]*;[^\r\n]*)?")
 
 
 class BadAnswer(Exception):
@@ -60,6 +61,7 @@ class Reader:
         self._status = 0
         self._headers: Dict[str, str] = {}
         self._length = -1  # of the body; -1: the head is not complete
+        self._chunks: Optional[bytearray] = None  # a body without a length, as far as it came
         self._keep = True
 
     @property
@@ -78,11 +80,38 @@ class Reader:
                 raise BadAnswer(f"a head of more than {HEAD_MAX_BYTES} bytes")
             self._read_head(bytes(self._data[:end]))
             del self._data[:end + 4]
+        if self._chunks is not None:
+            return self._read_chunks(self._chunks)
         if len(self._data) < self._length:
             return None
         # More than was asked for: the stream is out of step.
         keep = self._keep and len(self._data) == self._length
         return Reply(self._status, self._headers, bytes(self._data[:self._length]), keep)
+
+    def _read_chunks(self, body: bytearray) -> Optional[Reply]:
+        """A proxy may send a body so. What is behind the last chunk says nothing."""
+        while (end := self._data.find(b"\r\n")) >= 0:
+            match = _CHUNK.fullmatch(self._data[:end])
+            if not match:
+                raise BadAnswer(f"no chunk: {bytes(self._data[:40])!r}")
+            size = int(match.group(1), 16)
+            if size == 0:
+                end = self._data.find(b"\r\n\r\n")
+                break
+            if len(body) + size > BODY_MAX_BYTES:
+                raise BadAnswer(f"a body of more than {BODY_MAX_BYTES} bytes")
+            if len(self._data) < end + size + 4:
+                return None
+            if self._data[end + size + 2:end + size + 4] != b"\r\n":
+                raise BadAnswer("a chunk that is longer than it says")
+            body += self._data[end + 2:end + size + 2]
+            del self._data[:end + size + 4]
+        if end < 0:
+            if len(self._data) > HEAD_MAX_BYTES:
+                raise BadAnswer("chunks without an end")
+            return None
+        keep = self._keep and len(self._data) == end + 4
+        return Reply(self._status, self._headers, bytes(body), keep)
 
     def _check_begin(self) -> None:
         """Garbage is seen as soon as it comes, and not by a timeout."""
@@ -121,6 +150,9 @@ class Reader:
         if self._status in (204, 304):
             return 0
         length = self._headers.get("content-length", "")
+        if not length and self._headers.get("transfer-encoding", "").lower() == "chunked":
+            self._chunks = bytearray()
+            return 0
         if "transfer-encoding" in self._headers or not _LENGTH.fullmatch(length):
             raise BadAnswer(f"status {self._status} without a length")
         if int(length) > BODY_MAX_BYTES:

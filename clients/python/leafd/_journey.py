@@ -169,7 +169,7 @@ class Journey:
         self.failed(str(error) or type(error).__name__)
 
     def failed(self, why: str, retry_after_s: Optional[float] = None) -> None:
-        """The node of the last move could not be reached, or answered 503."""
+        """The node of the last move could not be reached, or answered 502, 503 or 504."""
         self._failures[self.node] = why
         self._quota = None
         next_one = self._next()
@@ -210,7 +210,7 @@ def settled(journey: Journey, request: Request, reply: Reply) -> bool:
     error = _api.error_of(reply, request.success)
     if error is None:
         return True
-    if error.status == 503:
+    if 502 <= error.status <= 504:  # the node, or a proxy that gets no answer from it
         journey.failed(str(error), _api.retry_after(reply))
     elif error.code == "quota" and error.status == 429:
         journey.quota(error, _api.retry_after(reply))

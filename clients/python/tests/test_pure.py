@@ -240,6 +240,18 @@ def test_replies_come_in_pieces(size):
     assert (got.status, got.body, got.keep) == (204, b"", False)
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+def test_chunks_come_in_pieces(size):
+    got, rest = read(CHUNKED + b"2\r\nhe\r\n0003 ;a=b\r\nllo\r\n0\r\nB: c\r\n\r\n", size)
+    assert (got.body, got.keep, rest) == (b"hello", True, b"")
+    got, _ = read(CHUNKED + b"0\r\n\r\nab", size)
+    assert (got.body, got.keep) == (b"", size < 7)
+    assert read(CHUNKED + b"2\r\nhe\r\n0\r\n", size)[0] is None
+
+
 def test_a_reply_with_more_behind_it_ends_the_connection():
     got, _ = read(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab", 100)
     assert (got.body, got.keep) == (b"a", False)
@@ -251,7 +263,10 @@ def test_a_reply_with_more_behind_it_ends_the_connection():
     b"SSH-2.0-x\r\n", b"\x16\x03\x01", b"HTTP/2 200\r\n\r\n", b"HTTP/1.1 2000 OK\r\n\r\n",
     b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    CHUNKED + b"g\r\n", CHUNKED + b"-1\r\n", CHUNKED + b"1\r\nabc", CHUNKED + b"100001\r\n",
+    CHUNKED + b"0\r\n" + b"a: b\r\n" * 4000, CHUNKED + b"0" * 20000,
+    CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 1\r\n\r\n") + b"0\r\n\r\n",
+    CHUNKED.replace(b"chunked", b"gzip, chunked") + b"0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n", b"HTTP/1.1 101 Up\r\n\r\n",
     b"HTTP/1.1 200 OK\r\n a: b\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 4000,
     b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 4000 + b"\r\n"])

@@ -188,7 +188,7 @@ def self_closing(fault):
     (fake.reply(200, b"1 x\n"), "bad_answer", 200),
     (fake.reply(200, b"1 99\n"), "bad_answer", 200),
     (fake.reply(302, b"", "Location: http://127.0.0.1:1/"), "bad_answer", 302),
-    (fake.reply(502, b"<html>"), "bad_answer", 502),
+    (fake.reply(500, b"<html>"), "bad_answer", 500),
     (fake.refusal(404, "unknown_tag"), "unknown_tag", 404),
     (fake.refusal(401, "unauthorized"), "unauthorized", 401),
     (fake.refusal(409, "conflict"), "conflict", 409),

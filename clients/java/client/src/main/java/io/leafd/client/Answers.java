@@ -65,8 +65,8 @@ final class Answers {
         return new LeafdException(code, status, later, address + ": " + message, null);
     }
 
-    /** The deadline came first: failures are the last of each node, refused the last 503 or 429. A quota
-     * is the client's own; any other is a node that could not answer. */
+    /** The deadline came first: failures are the last of each node, refused the last 502 to 504 or
+     * 429. A quota is the client's own; any other is a node that could not answer. */
     static LeafdException late(Response refused, String failures) {
         if (refused != null && refused.status() == 429 && !refused.code().isEmpty()) {
             return new LeafdException(refused.code(), 429, true,

@@ -13,7 +13,7 @@ import java.util.function.Supplier;
  * One call: attempts at one node after the other, until one is answered for good.
  *
  * <p>Happy path: the first attempt, at the preferred node, gets an answer. An attempt that breaks
- * or takes too long, and a 503, lead to the next node; once all have failed the call
+ * or takes too long, and a 502 to 504, lead to the next node; once all have failed the call
  * waits: 20 ms, doubled each round up to a second, of which a random half to all, and at least what
  * Retry-After said. A 429 `quota` waits at the same node. It ends once: with an answer, at its
  * deadline, when nobody wants it any more, or with the client. Owner: the loop's thread, but for
@@ -128,7 +128,7 @@ public final class Call {
         return out.length() == 0 ? "no answer yet" : out.toString();
     }
 
-    /** The last 503, or 429 `quota`, or null. From any thread. */
+    /** The last 502 to 504, or 429 `quota`, or null. From any thread. */
     public Response lastRefusal() {
         return lastRefusal;
     }
@@ -280,7 +280,8 @@ public final class Call {
             fail(unfit);
             return;
         }
-        if (response.status() != 503 && !quota) {
+        boolean away = response.status() >= 502 && response.status() <= 504;
+        if (!away && !quota) {
             boolean foreign = response.status() >= 300 && response.code().isEmpty();
             if (foreign || (!response.keepAlive() && only == null)) {
                 cluster.leave(endpoint); // it is no leafd, or about to stop

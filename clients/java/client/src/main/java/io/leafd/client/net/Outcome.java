@@ -48,7 +48,7 @@ public final class Outcome {
         return kind;
     }
 
-    /** The answer; of one that was unreachable the last 503 or 429, or null. */
+    /** The answer; of one that was unreachable the last 502 to 504 or 429, or null. */
     public Response response() {
         return response;
     }
