@@ -535,7 +535,11 @@ static int tag_json_add(json_t *object, const char *name, size_t name_len, struc
         put.shape_len = (uint16_t)(put.shape_len + 1 + SHAPE_KEY_BYTES);
     }
     if ((put.fields & TAG_FIELD_KEY) != 0) {
-        entropy_bytes(key, sizeof key);
+        if (secret) { /* the keys before it are skipped: a new name has the same (shape.h) */
+            memcpy(key, shape + put.shape_len - SHAPE_KEY_BYTES, sizeof key);
+        } else {
+            entropy_bytes(key, sizeof key);
+        }
         put.key = key;
         put.key_len = sizeof key;
     }

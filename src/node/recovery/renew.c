@@ -289,7 +289,11 @@ static int raise_key(struct renewing *renewing, struct saved_row *row, const str
         return raise_plain(renewing, row, shape, tag, how);
     }
     memcpy(keys, tag->shape, tag->shape_len);
-    entropy_bytes(keys + tag->shape_len, KEYS_AHEAD * SHAPE_KEY_BYTES);
+    entropy_bytes(keys + tag->shape_len, SHAPE_KEY_BYTES);
+    for (unsigned ahead = 1; ahead < KEYS_AHEAD; ahead++) { /* skipped: the same as the next one */
+        memcpy(keys + tag->shape_len + ahead * SHAPE_KEY_BYTES, keys + tag->shape_len,
+               SHAPE_KEY_BYTES);
+    }
     tag->shape = keys;
     tag->shape_len = (uint16_t)(tag->shape_len + KEYS_AHEAD * SHAPE_KEY_BYTES);
     tag->max_id = shape_key_first(shape, number);

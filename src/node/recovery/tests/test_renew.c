@@ -676,6 +676,19 @@ static void put_id(const struct tag_row *tag, uint64_t id, char text[SHAPE_ID_BY
     ff1_free(ff1);
 }
 
+static bool is_read(const struct tag_row *tag, const char *text)
+{
+    struct ff1 *ff1 = ff1_new();
+    struct shape shape;
+    uint64_t id;
+    bool is;
+
+    assert_int_equal(tag_shape(tag->shape, tag->shape_len, &shape, NULL), 0);
+    is = shape_read(&shape, ff1, text, strlen(text), &id);
+    ff1_free(ff1);
+    return is;
+}
+
 /* The old cluster may have made the next key, and given out texts by it. */
 static void test_a_key_that_may_have_been_made_since_is_passed_over(void **state)
 {
@@ -700,6 +713,8 @@ static void test_a_key_that_may_have_been_made_since_is_passed_over(void **state
     assert_memory_equal(text, "A2-", 3);
     put_id(tag, 7, text); /* what was given out is read as it was */
     assert_string_equal(text, before);
+    assert_true(is_read(tag, before) && is_read(tag, "A2-000007"));
+    assert_false(is_read(tag, "A1-000007")); /* of the old cluster, if of any */
     assert_true(has_text(&of, "(was 42, by key 2: key 1 may have been in force since)"));
     assert_int_equal(tag_of(fsm, "plain")->max_id, 1042);
     assert_int_equal(of.limits.len, 0);
