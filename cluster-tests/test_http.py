@@ -156,7 +156,10 @@ def test_bad_bodies(shared, tag, body, code):
 @pytest.mark.parametrize("body,wanted", [
     (b'{"step":1.0}', 'step has a fraction or an exponent: write "step":1'),
     (b'{"step":1e3}', 'step has a fraction or an exponent: write "step":1000'),
-    (b'{"max_id":9007199254740992.0}', 'write "max_id":9007199254740992'),
+    (b'{"max_id":9007199254740991.0}', 'write "max_id":9007199254740991'),
+    (b'{"max_id":1e18}', "is not exact from 2^53 on: write its digits alone"),
+    (b'{"max_id":1e19}', "is not a whole number from 0"),
+    (b'{"max_id":9007199254740993.0}', "is not exact from 2^53 on"),
     (b'{"max_id":9.3e18}', "max_id=9.3e+18 is not a whole number from 0 to"),
     (b'{"step":1.5}', "step=1.5 is not a whole number from 1 to"),
     (b'{"step":0.0}', "step=0 is not a whole number from 1 to"),

@@ -246,6 +246,23 @@ def test_ahead_of_tags_that_are_there(database, make_cluster, tmp_path):
     assert firsts(cluster)["dated"] == at + 1000
 
 
+def test_ahead_of_a_tag_that_was_deleted(database, make_cluster, tmp_path):
+    """It stood above the mark that is set meanwhile: made by hand, it continues there."""
+    cluster = make_cluster(1)
+    cluster.create_tag("order", max_id=20001)
+    assert cluster.nodes[0].http("DELETE", "/api/tags/order").status == 204
+    ctl = leafctl.of(cluster, tmp_path)
+    words = ["import", "leaf", "--mysql", database.address("leaf"), "--ahead", "1000", "--guard"]
+    for _ in range(2):
+        done = ctl(*words, code=76)
+        assert "nothing was imported" in done.err and firsts(cluster) == {}, done
+        assert "'leafctl tags put TAG' makes it again, above all its ids" in done.err, done
+    ctl("tags", "put", "order")
+    assert "1 tags made, 0 changed, 1 were there" in ctl(*words).out
+    assert firsts(cluster) == {"order": 20001, TAGS[1]: 15001}
+    assert marks(database) == {"order": 15000, TAGS[1]: 15000}
+
+
 def test_a_user_without_the_right_to_guard(database, make_cluster, tmp_path):
     cluster = make_cluster(1)
     database.run("CREATE OR REPLACE USER reader@localhost; GRANT SELECT ON leaf.* TO "

@@ -207,7 +207,7 @@ class Model:
         self.eve_freed = False  # what she held is free, and hers again when she asks
         self.imported = {}  # name: ids
         self.stepped = {}  # of tags with an increment: all that was ever handed out
-        self.steps = {}  # their increments, offsets and max
+        self.steps = {}  # their increments, offsets and max (None: not known)
         self.paused = set()  # of tags with pauses, those that somebody left so
         self.pools = ""  # of worker ids; None: nobody knows
         self.placed = {}  # node: its weight, and whether it is drained; if somebody knows
@@ -359,9 +359,10 @@ class Model:
         self.cut_s = None if at_end else 0  # backups have none
         # The raise counts ids.
         self.stepped = {name: given for name, given in self.stepped.items()
-                        if name in self.steps and (at_end or max(given, default=0) < min(
-                            snapshot["stepped"].get(name, 0) + raise_ids * self.steps[name][0],
-                            self.steps[name][2]))}
+                        if name in self.steps and (at_end or max(given, default=0) < (
+                            snapshot["stepped"].get(name, 0) + raise_ids * self.steps[name][0]))}
+        self.steps = {name: (by, at, most if most == NO_MAX else None)  # it may have moved
+                      for name, (by, at, most) in self.steps.items()}
         self.imported = {}  # one younger than the backup begins where it is told to
         # All worker ids are released, and the names of holders are others. Those were stopped, as
         # the documents demand: no time up to the restore comes again, of what lies ahead any may.
@@ -389,8 +390,8 @@ class Model:
 
 
 def within(tag, later, raise_ids):
-    """Were fewer ids handed out since than the raise covers, which ends at the max of then?"""
+    """Were fewer ids handed out since than the raise covers?"""
     if later.shape in DATED:
         return len(later.given) - len(tag.given) < raise_ids
     grown = max(later.given, default=0) - max(tag.given, default=0)
-    return later.key != tag.key or grown < raise_ids and max(later.given, default=0) < tag.max
+    return later.key != tag.key or grown < raise_ids

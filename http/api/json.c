@@ -218,6 +218,9 @@ static int read_field(const json_t *value, struct param *field, struct body_faul
     bool is_number = field->kind == PARAM_NUMBER;
     const char *why = field->rule;
     double real = is_number && json_is_real(value) ? json_real_value(value) : -1;
+    /* Beyond this the double need not be what was written. */
+    bool is_exact = real < (double)(UINT64_C(1) << 53);
+    const char *code = field->code != NULL ? field->code : "bad_request";
 
     field->present = true;
     if (field->read != NULL) {
@@ -244,13 +247,17 @@ static int read_field(const json_t *value, struct param *field, struct body_faul
             return 0;
         }
     }
-    /* A fraction or an exponent, as some programs write every number. Beyond 2^53 the double need
-     * not be what was written. */
-    if (real >= 0 && real <= (double)(UINT64_C(1) << 53) && (double)(uint64_t)real == real &&
-        (uint64_t)real >= field->min && (uint64_t)real <= field->max) {
-        return body_fail(ret_fault, field->code != NULL ? field->code : "bad_request",
-                         "%s has a fraction or an exponent: write \"%s\":%llu", field->name,
-                         field->name, ull((uint64_t)real));
+    /* A fraction or an exponent, as some programs write every number. */
+    if (real >= (double)field->min && real <= (double)field->max && !is_exact) {
+        return body_fail(ret_fault, code,
+                         "%s has a fraction or an exponent, and is not exact from 2^53 on: write "
+                         "its digits alone",
+                         field->name);
+    }
+    if (real >= (double)field->min && real <= (double)field->max &&
+        (double)(uint64_t)real == real) {
+        return body_fail(ret_fault, code, "%s has a fraction or an exponent: write \"%s\":%llu",
+                         field->name, field->name, ull((uint64_t)real));
     }
     return bad_value(field, BODY_SHOWN(value), ret_fault);
 }
@@ -528,7 +535,11 @@ static int tag_json_add(json_t *object, const char *name, size_t name_len, struc
         put.shape_len = (uint16_t)(put.shape_len + 1 + SHAPE_KEY_BYTES);
     }
     if ((put.fields & TAG_FIELD_KEY) != 0) {
-        entropy_bytes(key, sizeof key);
+        if (secret) { /* the keys before it are skipped: a new name has the same (shape.h) */
+            memcpy(key, shape + put.shape_len - SHAPE_KEY_BYTES, sizeof key);
+        } else {
+            entropy_bytes(key, sizeof key);
+        }
         put.key = key;
         put.key_len = sizeof key;
     }

@@ -278,6 +278,7 @@ static void test_bad_bodies(void **state)
          "max_id=-1 is not a whole number from 0 to "
          "9223372036854775807"},
         {"{\"max_id\":1.5}", "bad_request", "max_id=1.5 is not"},
+        {"{\"max_id\":9007199254740993.0}", "bad_request", "is not exact from 2^53 on"},
         {"{\"max_id\":\"\"}", "bad_request", "max_id=\"\" is not"},
         {"{\"max_id\":\"+1\"}", "bad_request", "max_id=\"+1\" is not"},
         {"{\"max_id\":\"-1\"}", "bad_request", "max_id=\"-1\" is not"},

@@ -401,6 +401,10 @@ static enum ctl_exit import_send_call(struct importing *importing, const char *b
         return CTL_DONE;
     }
     unknown = code == CTL_UNKNOWN || answer.repeated;
+    if (strcmp(answer.code, "would_repeat") == 0) {
+        ctl_progress("a tag that was deleted keeps its max_id: 'leafctl tags put TAG' makes it "
+                     "again, above all its ids; then run this again");
+    }
     (void)ctl_failed(code, &answer);
     ctl_progress(unknown               ? "%zu tags were imported; of the next %zu it is not known"
                  : importing->sent > 0 ? "%zu tags were imported, the others were not"

@@ -590,6 +590,15 @@ static bool has_text(const struct shape *shape, unsigned which, const char *at)
     return memcmp(at, shape->text[which], shape->text_len[which]) == 0;
 }
 
+/* Has the shape this key, and was it not skipped? */
+static bool is_key_used(const struct shape *shape, uint64_t key)
+{
+    return key < shape->key_count &&
+           (key + 1 == shape->key_count ||
+            memcmp(shape->keys + key * SHAPE_KEY_BYTES, shape->keys + (key + 1) * SHAPE_KEY_BYTES,
+                   SHAPE_KEY_BYTES) != 0);
+}
+
 /* Read the text before the number. *ret_base: its period or key times base^width, the first number
  * there. */
 static bool first_read(const struct shape *shape, const char *text, uint64_t *ret_base)
@@ -623,7 +632,7 @@ static bool first_read(const struct shape *shape, const char *text, uint64_t *re
     }
     *ret_base = shape->part_count > 0 ? period * shape->numbers : 0;
     return memcmp(text, words + from, shape->text_len[0] - from) == 0 &&
-           (!shape->has_key || period < shape->key_count);
+           (!shape->has_key || is_key_used(shape, period));
 }
 
 bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, size_t len,

@@ -70,7 +70,8 @@ bool shape_period_is_near(enum date_part unit, uint32_t period, uint64_t utc_ms)
  * Such a key can be changed where the shape has {key}, the number of the text's key. Internally an
  * id is key number * base^W + number, so no two keys share a text, and the id determines its key. A
  * new key ends the ids of the one before: max_id jumps to the new key's first id
- * (src/id/fsm/fsm_puts.c).
+ * (src/id/fsm/fsm_puts.c). A key that is the same as the next one was skipped, by a restore or in a
+ * dump of another cluster: no id of this cluster is by it, and no text is read by it.
  *
  * With a date the number restarts at 1 with each period. Internally the tag still has one rising
  * counter: an id is period * base^W + number, so the width is required and exact. When a new period
@@ -157,8 +158,8 @@ void shape_prepare(const struct shape *shape, uint64_t id, struct ff1 *ff1);
 size_t shape_put(const struct shape *shape, struct ff1 *ff1, uint64_t id, char *text);
 
 /* The id of a text. Small letters count as capital ones where a base has one kind; in base 32 I and
- * L are 1, and O is 0. False if the text is not of this shape and its keys, or its check is wrong.
- * ff1 is prepared here. */
+ * L are 1, and O is 0. False if the text is not of this shape and its keys, or by a skipped one, or
+ * its check is wrong. ff1 is prepared here. */
 bool shape_read(const struct shape *shape, struct ff1 *ff1, const char *text, size_t len,
                 uint64_t *ret_id);
 

@@ -171,7 +171,7 @@ static void put_backup(const struct saved *saved, struct buf *out)
 /* --- what must hold --- */
 
 /* All periods that may have begun are over, or the present one's counter is raised. */
-static void check_dated(const struct shape *shape, uint64_t was, uint64_t max_id, uint64_t bound)
+static void check_dated(const struct shape *shape, uint64_t was, uint64_t max_id)
 {
     struct zones *zones = zones_new();
     uint64_t local_ms;
@@ -182,7 +182,6 @@ static void check_dated(const struct shape *shape, uint64_t was, uint64_t max_id
     zones_free(zones);
     shape_period_ids(shape, was, shape_period((enum date_part)shape->date.unit, local_ms), &first,
                      &end);
-    end = end < bound ? end : bound;
     ASSERT(max_id <= end && (max_id == end || max_id == first + RAISE));
 }
 
@@ -214,11 +213,11 @@ static void check_tag(struct fsm *fsm, const struct saved_row *row)
     ASSERT(now->max_id >= before.max_id);
     if (tag_is_dated(&before)) {
         ASSERT(tag_shape(before.shape, before.shape_len, &shape, NULL) == 0);
-        check_dated(&shape, before.max_id, now->max_id, tag_bound(&before));
+        check_dated(&shape, before.max_id, now->max_id);
     } else if (tag_is_rekeyable(&before)) {
         check_rekeyable(&before, now);
     } else {
-        ASSERT(now->max_id == before.max_id + RAISE || now->max_id == tag_bound(&before));
+        ASSERT(now->max_id == before.max_id + RAISE || now->max_id == tag_bound(now));
     }
 }
 

@@ -379,12 +379,12 @@ static void put_source(const struct options *options, const struct saved *saved,
     }
     buf_printf(out, "\n%zu tags:\n", renewed->tag_count);
     buf_put(out, renewed->tags.data, renewed->tags.len);
-    if (renewed->clamped > 0) {
+    if (renewed->exhausted > 0) {
         buf_printf(out,
-                   "%zu tags could NOT be raised so far: they end there, and are exhausted. If you "
-                   "know the last\nid that was handed out of one, set max_id above it, with "
-                   "force=1.\n",
-                   renewed->clamped);
+                   "%zu tags are exhausted: the raise takes all ids below their max. If you know "
+                   "the last\nid that was handed out of one, set max_id above it, and its max, "
+                   "with force=1.\n",
+                   renewed->exhausted);
     }
     if (renewed->workers > 0) {
         buf_printf(out, "%zu worker ids: all are released, and none may stamp a time up to %s.\n",
@@ -440,6 +440,8 @@ static void put_raise_limits(const struct options *options, const struct saved *
                "  must give it a max_id above all that was handed out; one with a secret shape "
                "another text, too,\n  since its key is another one.\n"
                "- Texts of a tag with {key} whose key was changed more than once since.\n"
+               "- Ids of a tag whose increment was raised since: the raise goes by the one it has "
+               "here.\n"
                "- Old nodes that still run: they continue to hand out what they hold. Stop "
                "all of them first.\n"
                "- Generators of snowflake ids that hold a worker id of the old cluster: have them "

@@ -100,24 +100,43 @@ static int raise_of(struct renewing *renewing, const struct saved_row *row,
                            tag->name_len, tag->name);
 }
 
-/* This and the following raise a tag's max_id, and append to `how` what they did. */
-static int raise_plain(struct renewing *renewing, const struct saved_row *row, struct tag_row *tag,
-                       struct buf *how)
+/* Raise max_id by so many from `first` on, at most to `end`. The old cluster may have raised the
+ * max since, or made a deleted tag again without one: so the max does not bound the raise, but
+ * moves to where it ends. period: 0 for a tag without a date. True: the tag is exhausted. */
+static bool raise_from(struct renewing *renewing, struct tag_row *tag, uint64_t first, uint64_t by,
+                       uint64_t end, uint32_t period, struct buf *how)
 {
+    bool is_exhausted;
+
+    tag->max_id = by < end - first ? first + by : end;
+    buf_printf(how, "raised by %" PRIu64, tag->max_id - first);
+    if (period > 0) {
+        buf_printf(how, " in %" PRIu32, period);
+    }
+    is_exhausted = tag->max_id >= tag_bound(tag);
+    renewing->to->exhausted += is_exhausted;
+    if (tag->max_id > tag_bound(tag)) {
+        buf_printf(how, " beyond its max of %" PRIu64 ", which moves there: it is exhausted",
+                   tag->max);
+        tag->max = tag->max_id;
+    }
+    return is_exhausted;
+}
+
+/* This and the following raise a tag's max_id, and append to `how` what they did. shape: zeros if
+ * it has none. */
+static int raise_plain(struct renewing *renewing, const struct saved_row *row,
+                       const struct shape *shape, struct tag_row *tag, struct buf *how)
+{
+    uint64_t end = shape_is_bounded(shape) ? shape_bound(shape) : TAG_MAX_ID_END;
     uint64_t was = tag->max_id;
     uint64_t by;
     int err = raise_of(renewing, row, tag, &by);
 
-    if (err != 0) {
-        return err;
-    }
-    tag->max_id = by < tag_bound(tag) - was ? was + by : tag_bound(tag);
-    buf_printf(how, "raised by %" PRIu64, tag->max_id - was);
-    if (tag->max_id - was < by) {
-        renewing->to->clamped++;
+    if (err == 0 && raise_from(renewing, tag, was, by, end, 0, how) && by > end - was) {
         buf_printf(how, "; NOT by %" PRIu64 ": it ends there, and is exhausted", by);
     }
-    return 0;
+    return err;
 }
 
 /* --- tags with a date --- */
@@ -216,6 +235,7 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
     uint64_t first;
     uint64_t end;
     uint64_t by = 0;
+    bool is_exhausted;
     int err;
 
     if (!moment_of(renewing, shape, renewing->now_ms, &now)) {
@@ -228,18 +248,15 @@ static int raise_dated(struct renewing *renewing, const struct saved_row *row,
         now = (struct moment){period_of_number(shape, was), UINT64_MAX, now.length_ms};
     }
     shape_period_ids(shape, was, now.period, &first, &end);
-    first = first < tag_bound(tag) ? first : tag_bound(tag);
-    end = end < tag_bound(tag) ? end : tag_bound(tag);
     err = raise_in_period(renewing, row, shape, tag, &now, end - first, &by);
     if (err != 0) {
         return err;
     }
-    tag->max_id = by < end - first ? first + by : end;
-    buf_printf(how, "raised by %" PRIu64 " in %" PRIu32, tag->max_id - first, now.period);
+    is_exhausted = raise_from(renewing, tag, first, by, end, now.period, how);
     if (tag->max_id == end) {
         buf_printf(how, "; NOT by %" PRIu64 ": %s", by,
-                   end == tag_bound(tag) ? "it ends there, and is exhausted"
-                                         : "no number is left until the next period begins");
+                   is_exhausted ? "it ends there, and is exhausted"
+                                : "no number is left until the next period begins");
         buf_printf(&renewing->to->limits,
                    "- %s has no number of %" PRIu32 " left. If you know the last one that was "
                    "given out, set\n  max_id above it, with force=1.\n",
@@ -269,10 +286,14 @@ static int raise_key(struct renewing *renewing, struct saved_row *row, const str
                        SHOWN(tag), shape->key_count);
         }
         row->grew = row->grew < of_key ? row->grew : of_key; /* the rest was a jump */
-        return raise_plain(renewing, row, tag, how);
+        return raise_plain(renewing, row, shape, tag, how);
     }
     memcpy(keys, tag->shape, tag->shape_len);
-    entropy_bytes(keys + tag->shape_len, KEYS_AHEAD * SHAPE_KEY_BYTES);
+    entropy_bytes(keys + tag->shape_len, SHAPE_KEY_BYTES);
+    for (unsigned ahead = 1; ahead < KEYS_AHEAD; ahead++) { /* skipped: the same as the next one */
+        memcpy(keys + tag->shape_len + ahead * SHAPE_KEY_BYTES, keys + tag->shape_len,
+               SHAPE_KEY_BYTES);
+    }
     tag->shape = keys;
     tag->shape_len = (uint16_t)(tag->shape_len + KEYS_AHEAD * SHAPE_KEY_BYTES);
     tag->max_id = shape_key_first(shape, number);
@@ -303,7 +324,7 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
     was = tag.max_id;
     err = shape.date.unit != DATE_NONE ? raise_dated(renewing, row, &shape, &tag, &how)
           : shape.has_key              ? raise_key(renewing, &growth, &shape, &tag, keys, &how)
-                                       : raise_plain(renewing, row, &tag, &how);
+                                       : raise_plain(renewing, row, &shape, &tag, &how);
     if (err != 0) {
         return err;
     }

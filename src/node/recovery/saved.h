@@ -131,7 +131,7 @@ struct renewed {
     struct buf limits; /* ids that the raise does not cover, and the remedy; owned */
     size_t row_count;
     size_t tag_count; /* that are not deleted, */
-    size_t clamped;   /* of these: could not be raised by this much */
+    size_t exhausted; /* tags that have no ids left, deleted ones too */
     size_t keys;      /* kept, or dropped */
     size_t workers;
 };

@@ -293,6 +293,7 @@ static void test_keys(void **state)
     uint64_t numbers = 36ULL * 36 * 36 * 36;
     struct ff1 *ff1 = ff1_new();
     char before[KEYS][SHAPE_ID_BYTES_MAX + 1];
+    uint8_t keys[KEYS * SHAPE_KEY_BYTES];
     uint64_t id;
 
     (void)state;
@@ -315,7 +316,12 @@ static void test_keys(void **state)
         memcpy(before[key], text_of(&shape, ff1, first + 7), sizeof before[key]);
         assert_true(key == 0 || strncmp(before[key] + 3, before[key - 1] + 3, 4) != 0);
     }
-    /* A key that it has not, and another one's number. */
+    /* A skipped key, one that it has not, and another one's number. */
+    memcpy(keys, shape.keys, sizeof keys);
+    memcpy(keys, keys + SHAPE_KEY_BYTES, SHAPE_KEY_BYTES);
+    shape.keys = keys;
+    assert_false(shape_read(&shape, ff1, before[0], 9, &id));
+    assert_true(shape_read(&shape, ff1, before[1], 9, &id) && id == numbers + 7);
     shape.key_count = KEYS - 1;
     assert_false(shape_read(&shape, ff1, before[KEYS - 1], 9, &id));
     before[1][1] = '0';

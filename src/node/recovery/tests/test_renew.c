@@ -98,11 +98,78 @@ static void test_a_tag_near_the_end_is_clamped_and_said(void **state)
     assert_int_equal(tag_of(fsm, "end")->max_id, TAG_MAX_ID_END);
     assert_int_equal(tag_of(fsm, "over")->max_id, TAG_MAX_ID_END);
     assert_int_equal(tag_of(fsm, "there")->max_id, TAG_MAX_ID_END);
-    assert_int_equal(of.clamped, 2);
+    assert_int_equal(of.exhausted, 3);
     assert_true(has_text(&of, "raised by 999; NOT by 1000: it ends there, and is exhausted"));
     state_free(fsm_state(fsm));
     renewed_release(&of);
     fixture_end(&fixture);
+}
+
+static void set_max(struct fixture *fixture, const char *tag, uint64_t max)
+{
+    const struct command_list list = {.wall_ms = FIXTURE_LOG_MS};
+    const struct tag_put put = {
+        .name = tag, .name_len = (uint16_t)strlen(tag), .fields = TAG_FIELD_MAX, .max = max};
+    struct buf command = BUF_INIT;
+
+    command_put(&command, COMMAND_TAGS_PUT, &list);
+    command_item_put(&command, COMMAND_TAGS_PUT, &put);
+    command_items_end(&command);
+    fixture_apply(fixture, &command);
+}
+
+/* It may have been raised since, and more than once; a deleted tag may have been made again without
+ * one. So ids continue above the raise, whatever the max is set to here. */
+static void test_a_max_bounds_no_raise(void **state)
+{
+    static const struct {
+        const char *shape; /* "": none */
+        uint64_t max_id;
+        uint64_t max;
+        bool deleted;
+        uint64_t wanted;
+        uint64_t wanted_max;
+        const char *said;
+    } cases[] = {
+        {"", 600, 5000, false, 1600, 5000, "raised by 1000)"},
+        {"", 600, 1600, false, 1600, 1600, "raised by 1000)"},
+        {"", 600, 900, false, 1600, 1600, "1000 beyond its max of 900, which moves there: it is"},
+        {"", 600, 600, false, 1600, 1600, "1000 beyond its max of 600"},
+        {"", 600, 900, true, 1600, 1600, "1000 beyond its max of 900"},
+        {"P{id:6}", 600, 900, false, 1600, 1600, "1000 beyond its max of 900"},
+        {"{secret:6}", 600, 900, true, 1600, 1600, "1000 beyond its max of 900"},
+        {"{secret:6}", 999500, 999900, false, 1000000, 1000000, "NOT by 1000: it ends there"},
+        {"{year}{id:6}", 2023000042, 2023000100, false, 2023001042, 2023001042,
+         "raised by 1000 in 2023 beyond its max of 2023000100"},
+        {"{year}{id:6}", 2022000042, 2022000100, false, 2023001001, 2023001001,
+         "raised by 1000 in 2023 beyond its max of 2022000100"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        enum tag_mode mode =
+            strstr(cases[i].shape, "{year}") != NULL ? TAG_MODE_STRICT : TAG_MODE_TREND;
+        struct fixture fixture;
+        struct renewed of;
+        struct fsm *fsm;
+
+        fixture_begin(&fixture);
+        fixture_put_shaped(&fixture, "m", cases[i].shape, cases[i].max_id, mode);
+        set_max(&fixture, "m", cases[i].max);
+        if (cases[i].deleted) {
+            fixture_delete(&fixture, "m");
+        }
+        fsm = renewed(&fixture, &by_ids, &of);
+        if (tag_of(fsm, "m")->max_id != cases[i].wanted ||
+            tag_of(fsm, "m")->max != cases[i].wanted_max || !has_text(&of, cases[i].said)) {
+            fail_msg("case %zu: %llu: %.*s", i, (unsigned long long)tag_of(fsm, "m")->max_id,
+                     (int)of.tags.len, (const char *)of.tags.data);
+        }
+        assert_int_equal(of.exhausted, cases[i].wanted == cases[i].wanted_max);
+        state_free(fsm_state(fsm));
+        renewed_release(&of);
+        fixture_end(&fixture);
+    }
 }
 
 /* Nobody of the new cluster holds a segment. */
@@ -609,6 +676,19 @@ static void put_id(const struct tag_row *tag, uint64_t id, char text[SHAPE_ID_BY
     ff1_free(ff1);
 }
 
+static bool is_read(const struct tag_row *tag, const char *text)
+{
+    struct ff1 *ff1 = ff1_new();
+    struct shape shape;
+    uint64_t id;
+    bool is;
+
+    assert_int_equal(tag_shape(tag->shape, tag->shape_len, &shape, NULL), 0);
+    is = shape_read(&shape, ff1, text, strlen(text), &id);
+    ff1_free(ff1);
+    return is;
+}
+
 /* The old cluster may have made the next key, and given out texts by it. */
 static void test_a_key_that_may_have_been_made_since_is_passed_over(void **state)
 {
@@ -633,6 +713,8 @@ static void test_a_key_that_may_have_been_made_since_is_passed_over(void **state
     assert_memory_equal(text, "A2-", 3);
     put_id(tag, 7, text); /* what was given out is read as it was */
     assert_string_equal(text, before);
+    assert_true(is_read(tag, before) && is_read(tag, "A2-000007"));
+    assert_false(is_read(tag, "A1-000007")); /* of the old cluster, if of any */
     assert_true(has_text(&of, "(was 42, by key 2: key 1 may have been in force since)"));
     assert_int_equal(tag_of(fsm, "plain")->max_id, 1042);
     assert_int_equal(of.limits.len, 0);
@@ -737,6 +819,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_tag_is_raised_deleted_ones_too),
         cmocka_unit_test(test_a_tag_near_the_end_is_clamped_and_said),
+        cmocka_unit_test(test_a_max_bounds_no_raise),
         cmocka_unit_test(test_a_tag_that_was_changing_is_strict),
         cmocka_unit_test(test_no_worker_id_may_stamp_what_is_over),
         cmocka_unit_test(test_a_state_twice_renewed),
