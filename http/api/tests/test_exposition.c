@@ -62,10 +62,9 @@ static void test_both_formats(void **state)
 
     atomic_store(&f->fake.health.implausible, UINT64_MAX);
     atomic_store(&f->fake.health.clock_off_ms, -1001);
-    box.now.members[0].has_rtt = true;
-    box.now.members[0].rtt_us = 1000001;
-    box.now.members[0].has_clock = true;
-    box.now.members[0].clock_off_ms = INT64_MIN;
+    box.now.members[0].round_trip_us = 1000001;
+    box.now.members[0].has_clock_offset = true;
+    box.now.members[0].clock_offset_ms = INT64_MIN;
     box.now.busiest_count = 1;
     box.now.busiest[0] = (struct id_tag_figures){.name = "t", .name_len = 1, .ends_s = 9.2e18};
     EXPECT(f, "", CLOCK_OFF,
