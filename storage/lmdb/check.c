@@ -505,7 +505,7 @@ struct unfinished {
     uint64_t txn;
 };
 
-static int check_meta(const uint8_t *page, unsigned i, size_t page_bytes,
+static int check_meta(const uint8_t *page, unsigned i, size_t page_bytes, size_t file_bytes,
                       struct meta_page *ret_meta, struct store_error *ret_error)
 {
     memcpy(ret_meta, page + PAGE_HEADER_BYTES, sizeof *ret_meta);
@@ -528,10 +528,13 @@ static int check_meta(const uint8_t *page, unsigned i, size_t page_bytes,
                                i, ret_meta->free.pad, ret_meta->free.flags, ret_meta->main.flags,
                                ret_meta->txn);
     }
-    /* The file may end before the last page: LMDB does not write free pages at the end. */
-    if (ret_meta->last_page < 1 || ret_meta->last_page >= (UINT64_C(1) << 48) / page_bytes) {
-        return store_error_set(ret_error, ERR_CORRUPT, "meta page %u: the last page is %" PRIu64, i,
-                               ret_meta->last_page);
+    /* The file may end before the last page: LMDB does not write free pages at the end. But the
+     * list of free pages, 8 bytes each, is in the file. */
+    if (ret_meta->last_page < 1 ||
+        ret_meta->last_page >= file_bytes / page_bytes + file_bytes / sizeof(uint64_t)) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "meta page %u: the last page is %" PRIu64 " in a file of %zu bytes",
+                               i, ret_meta->last_page, file_bytes);
     }
     return 0;
 }
@@ -603,7 +606,7 @@ static int check_file(const uint8_t *map, size_t size, struct unfinished *ret_un
         return store_error_set(ret_error, ERR_CORRUPT, "the file is cut: %zu bytes", size);
     }
     for (unsigned i = 0; i < 2; i++) {
-        err = check_meta(map + i * page_bytes, i, page_bytes, &metas[i], ret_error);
+        err = check_meta(map + i * page_bytes, i, page_bytes, size, &metas[i], ret_error);
         if (err != 0) {
             return err;
         }

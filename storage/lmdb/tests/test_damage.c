@@ -14,6 +14,7 @@
 
 #include "src/tests/unit/test.h"
 #include "src/base/assert.h"
+#include "storage/lmdb/check.h"
 #include "storage/lmdb/store.h"
 #include "storage/tests/store_gen.h"
 #include "storage/lmdb/tests/tmp_dir.h"
@@ -311,6 +312,25 @@ static void test_damage_flipped_bits(void **state)
     assert_true(stage->counts[REFUSED] > FLIPS / 4);
 }
 
+/* A last page that no file of this size can have is refused before anything is made for each page:
+ * of 2^40 pages the check would take a terabyte. */
+static void test_damage_last_page(void **state)
+{
+    struct stage *stage = *state;
+    const size_t at = 16 + 24 + 96;
+
+    for (unsigned bit = 20; bit < 64; bit++) {
+        uint8_t *byte = &stage->file.data[at + bit % 2 * 4096 + bit / 8];
+        struct store_error error;
+
+        *byte ^= (uint8_t)(1u << bit % 8);
+        file_write(stage->path, stage->file.data, stage->file.len);
+        *byte ^= (uint8_t)(1u << bit % 8);
+        assert_int_equal(lmdb_file_check(stage->path, &error), ERR_CORRUPT);
+        assert_non_null(strstr(error.text, "the last page is"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_damage_misplaced_pages),
         cmocka_unit_test(test_damage_older_meta_page),
         cmocka_unit_test(test_damage_flipped_bits),
+        cmocka_unit_test(test_damage_last_page),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
