@@ -265,7 +265,11 @@ static void slot_publish(struct lease_slot *slot)
     struct lease *lease = slot->lease;
     struct snowflake *snowflake = lease->snowflake;
     uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
-    uint64_t start_ms = later_of(slot->start_ms, slot->last_timestamp_ms);
+    /* The clock was fit when the mark was set ahead of it. If it is set back before the first
+     * claim, that must not be served by it: the window may begin long ago. */
+    uint64_t ahead_ms = lease->config.mark_lead_ms + SNOWFLAKE_FROM_WAIT_MS;
+    uint64_t fit_ms = slot->held.mark_ms > ahead_ms ? slot->held.mark_ms - ahead_ms : 0;
+    uint64_t start_ms = later_of(later_of(slot->start_ms, slot->last_timestamp_ms), fit_ms);
     bool is_lost = slot->held.worker_id >> snowflake->layout.worker_bits != 0;
 
     ASSERT(slot->state == LEASE_RECORDED && same_grant(&slot->held, &slot->durable));

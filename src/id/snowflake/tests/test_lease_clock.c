@@ -143,6 +143,24 @@ static void test_set_back_at_run_time(void **state)
     lease_world_over(world);
 }
 
+/* Nothing was stamped yet, and the window begins at 0. Until the clock is compared again, claims go
+ * by what the slot has. */
+static void test_set_back_before_the_first_claim(void **state)
+{
+    struct lease_world *world = lease_world_new(1, 1);
+    struct lease_node *node = &world->nodes[0];
+    struct snowflake_parts id;
+
+    (void)state;
+    lease_world_settle(world, LEASE_WORLD_SOON_MS);
+    assert_int_equal(world->range_count, 0);
+    lease_world_step_clock(node, -HOUR_MS);
+    assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_CLOCK_BACKWARDS);
+    lease_world_step_clock(node, HOUR_MS - 1000);
+    assert_int_equal(lease_world_wait_id(node, 0, &id), 0); /* a small step is none to mention */
+    lease_world_over(world);
+}
+
 /* An older disk than the one that stamped: what was reported to the log is kept away from. */
 /* Shows P6-clock. */
 static void test_restored_disk_and_a_clock_set_back(void **state)
@@ -460,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_restart_set_back_among_peers),
         cmocka_unit_test(test_set_back_a_little_is_waited_for),
         cmocka_unit_test(test_set_back_at_run_time),
+        cmocka_unit_test(test_set_back_before_the_first_claim),
         cmocka_unit_test(test_restored_disk_and_a_clock_set_back),
         cmocka_unit_test(test_reported_time_heard_late),
         cmocka_unit_test(test_set_ahead_among_peers),
