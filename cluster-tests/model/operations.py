@@ -445,7 +445,8 @@ def make(run, tag, number=0, node=0, as_="operator"):
     if "ok" in codes and number > 0 and row.name in run.made:
         codes = codes | {"would_repeat"}  # its mark may be above what was taken
     if made and row.shape in DATED and as_ != "shop":
-        codes = codes - {"ok"} | {"bad_request"}  # it is made with the default mode, trend
+        # It is made with the default mode, trend; and a raise could be into a later date.
+        codes = codes - {"ok"} | {"bad_request"} | ({"needs_force"} if number > 0 else set())
     expect(answer, codes if made else {"ok"}, what)
     if answer.code == "unknown":
         row.murky = row.murky or made
