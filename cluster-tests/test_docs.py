@@ -7,8 +7,10 @@ scripts/promises sees that each row of docs/promises.md has a test.
 import glob
 import importlib.machinery
 import importlib.util
+import json
 import os
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -150,6 +152,34 @@ def test_links_of_what_is_installed_lead_somewhere():
                 continue
             path = os.path.normpath(os.path.join(os.path.dirname(page), target.split("#")[0]))
             assert path in files | folders, f"{page} links to {target}, which is not installed"
+
+
+def requests_shown():
+    """(page, method, listener or None, path) of each curl with an address of a node. Ports 8080 and
+    9080 are the two listeners; `make run` has one, at 8081 and so on."""
+    for page in PAGES:
+        for line in re.findall(r"^[ $]*(curl [^\n#]*)", read(page).replace("\\\n", " "), re.M):
+            words = shlex.split(line)
+            for url in words:
+                found = re.fullmatch(r"https?://[\w.-]+:(\d+)(/[^?]*)(\?.*)?", url)
+                if found:
+                    method = (words[words.index("-X") + 1].lower() if "-X" in words
+                              else "post" if "--json" in words else "get")
+                    yield (os.path.basename(page), method,
+                           {"8080": "ids", "9080": "admin"}.get(found.group(1)), found.group(2))
+
+
+def test_requests_go_to_the_listener_that_serves_them():
+    """Each curl of the documents, by GET /openapi.json."""
+    paths = json.loads(read(os.path.join(ROOT, "http", "api", "openapi.json")))["paths"]
+    shown = list(requests_shown())
+    assert len(shown) > 30 and {listener for _, _, listener, _ in shown} == {"ids", "admin", None}
+    for page, method, listener, path in shown:
+        found = [item[method] for template, item in paths.items() if method in item
+                 and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path)]
+        assert found, f"{page}: no route for {method} {path}"
+        assert listener is None or listener in found[0]["x-listeners"], (
+            f"{page}: {method} {path} is served at {found[0]['x-listeners']}")
 
 
 def files_of_tree():
