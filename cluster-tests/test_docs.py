@@ -261,25 +261,38 @@ def test_a_page_begins_with_who_should_read_it(page):
     assert re.fullmatch(r"# [^\n]+", title) and first.startswith(begins), f"{page}: {first[:60]}"
 
 
+def numbers_of(text):
+    """All that prose has in digits, in ones."""
+    prose = re.sub(r"^ *```.*?^ *```|`[^`\n]*`|\]\([^)]*\)|https?://\S+", "", text,
+                   flags=re.M | re.S)
+    units = {"": 1, "million": 10**6, "万": 10**4, "亿": 10**8}
+    return {round(float(number.replace(",", "")) * units[unit], 3) for number, unit in
+            re.findall(r"(\d[\d,]*(?:\.\d+)?) *(million|万|亿|)", prose)}
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".zh.md")],
                          ids=os.path.basename)
 def test_a_translation_says_the_same(page):
-    """Commands and what they print are those of the English page, which are run; code and links are
-    of it; tables that stand for each other have as many rows."""
+    """Commands and what they print are those of the English page, which are run. Code, links and
+    numbers are the same on both; tables that stand for each other have as many rows."""
     english = page.replace(".zh.md", ".md")
-    blocks, codes, links, headings, rows = [], [], [], [], []
+    blocks, codes, links, headings, rows, numbers = [], [], [], [], [], []
     for text in (read(page), read(english)):
         text = text.replace(".zh.md", ".md")
         blocks.append(re.findall(r"^ *```.*?^ *```", text, re.M | re.S))
         codes.append(set(in_code(re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S))))
-        links.append(set(re.findall(r"\]\(([^)\s]+)\)", text)))
+        # Headings of a translated page are its own.
+        links.append({re.sub(r"(leaf\.md)#.*", r"\1", link)
+                      for link in re.findall(r"\]\(([^)\s]+)\)", text)})
+        numbers.append(numbers_of(text))
         headings.append(re.findall(r"^(#+) ", text, re.M))
         rows.append({name: len(re.findall(r"^\| ", part, re.M)) for name, part in
                      enumerate(re.split(r"^#+ ", text, flags=re.M)) if "Leaf | leafd |" in part})
     assert blocks[0] == blocks[1] and headings[0] == headings[1] and rows[0] == rows[1]
     own = {os.path.basename(english)}  # each links to the other
-    assert codes[0] <= codes[1], codes[0] - codes[1]
-    assert links[0] - own <= links[1], links[0] - links[1]
+    assert codes[0] == codes[1], codes[0] ^ codes[1]
+    assert links[0] | own == links[1] | own, links[0] ^ links[1]
+    assert numbers[0] == numbers[1], numbers[0] ^ numbers[1]
 
 
 def test_the_readme_leads_everywhere():
