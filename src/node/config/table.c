@@ -972,28 +972,28 @@ static void put_limits(const char *begin, const struct setting *setting, struct 
 
 void config_print_help(struct buf *out)
 {
-    buf_printf(out,
-               "leafd - unique ids over HTTP, replicated by Raft\n"
-               "\n"
-               "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
-               "       leafd restore FILE ...   a new cluster out of a backup; --help says more\n"
-               "       leafd recover ...        and out of one node of a lost majority\n"
-               "       leafd readmit ...        takes the mark off a directory that was refused\n"
-               "\n"
-               "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
-               "  --check-config       check the settings, and exit\n"
-               "  --print-config       print all settings in force and where each came from\n"
-               "  --print-config-example  print a config file with all of them, as comments\n"
-               "  --print-config-doc   print the settings as a Markdown table\n"
-               "  --new-secret         print a new secret for cluster.secret-file\n"
-               "  --new-token          print a new token, and its line for auth.tokens-file\n"
-               "  --version            print the version and those of the libraries\n"
-               "  --help, -h           print this\n"
-               "\n"
-               "A setting comes from its flag, else its environment variable, else the config "
-               "file, else\nits default. In the file: key = value, and # for comments.\n"
-               "\n"
-               "settings:\n");
+    buf_printf(
+        out, "leafd - unique ids over HTTP, replicated by Raft\n"
+             "\n"
+             "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
+             "       leafd restore FILE ...   make a new cluster from a backup; --help says more\n"
+             "       leafd recover ...        make one from a node that is left of a majority\n"
+             "       leafd readmit ...        remove the mark of a directory that was refused\n"
+             "\n"
+             "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
+             "  --check-config       check the settings, and exit\n"
+             "  --print-config       print all settings in force and where each came from\n"
+             "  --print-config-example  print a config file with all of them, as comments\n"
+             "  --print-config-doc   print the settings as a Markdown table\n"
+             "  --new-secret         print a new secret for cluster.secret-file\n"
+             "  --new-token          print a new token, and its line for auth.tokens-file\n"
+             "  --version            print the version and those of the libraries\n"
+             "  --help, -h           print this\n"
+             "\n"
+             "A setting comes from its flag, else its environment variable, else the config "
+             "file, else\nits default. In the file: key = value, and # for comments.\n"
+             "\n"
+             "settings:\n");
     for (size_t row = 0; row < setting_count; row++) {
         const struct setting *setting = &settings[row];
         struct setting_text variable;
