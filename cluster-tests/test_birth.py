@@ -372,7 +372,7 @@ def test_a_first_member_that_was_started_twice(make_cluster, tag):
     first = cluster.nodes[2]
     second = cluster.spare(3)
     second.members = ",".join(f"{node_id}={address}" for node_id, address in full_list(cluster))
-    second.expect_log("a peer refuses this node|the node cannot continue")
+    second.expect_log("a peer refuses this node|the node cannot go on")
     for node in (*cluster.nodes[:2], second):
         node.start()
     for node in cluster.nodes[:2]:

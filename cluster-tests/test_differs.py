@@ -28,7 +28,7 @@ def plant(node, tag, by):
 def ends_by(cluster, node, tag):
     """The node ends, and says which row differs; changes go on meanwhile."""
     node.expect_log("the state differs from the cluster's")
-    node.expect_log("the node cannot continue")
+    node.expect_log("the node cannot go on")
     others = cluster.others(node)
     for other in others:  # where the node leads, it is they who see it first
         other.expect_log("most nodes have this node's state")

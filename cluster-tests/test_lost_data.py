@@ -200,7 +200,7 @@ def test_two_come_in_the_place_of_one_that_was_lost(make_cluster, tag):
         twin.settings["peer-advertise"] = victim.peer_address
         for node in (victim, twin):
             node.expect_log("a peer refuses this node|data of this node is lost|cannot start the "
-                            "node|the node cannot continue")
+                            "node|the node cannot go on")
             node.settings.setdefault("node-id", first)
             node.start()
         # Both are told the next id, and one, or the other, is in the list of members.
@@ -236,8 +236,8 @@ def test_of_two_in_one_place_the_one_that_is_reached_stays(make_cluster, tag):
         twin.settings["peer-advertise"] = victim.peer_address
         for node in (victim, twin):
             node.settings["node-id"] = victim.id
-            node.expect_log("a peer refuses this node|data of this node is lost|the node cannot "
-                            "continue")
+            node.expect_log("a peer refuses this node|data of this node is lost|the node cannot go "
+                            "on")
         taken = f"peer connected.* peer={victim.id + 1000}"
         twin.start()
         supervise((twin,), lambda _: all(re.search(taken, node.log()) for node in stay), 60)

@@ -213,7 +213,7 @@ def test_the_witness_of_two_copies_that_went_on(make_cluster, tag):
     hand_over_until(scene.cluster, scene.copied, newest + 12)
     scene.cluster.kill_all()
     start_copies(scene)
-    intact.expect_log("the node cannot continue")
+    intact.expect_log("the node cannot go on")
     for _ in range(2):
         size = len(intact.log())
         intact.start()
@@ -222,7 +222,7 @@ def test_the_witness_of_two_copies_that_went_on(make_cluster, tag):
         assert "err=contradicted" in said and "exit_code=78" in said, said
         assert "than the one committed here" in said, said
     for node in scene.copied:  # or the intact one has said before it ended that they are copies
-        node.expect_log("a peer refuses this node|the node cannot continue")
+        node.expect_log("a peer refuses this node|the node cannot go on")
         node.leaving()
         node.process.send_signal(signal.SIGTERM)
         assert node.wait_exit() in (0, EXIT_REFUSED)

@@ -303,7 +303,7 @@ def test_terminal_that_closes(lone, tag):
 def test_file_that_may_grow_no_more(lone, tag):
     """SIGXFSZ is ignored, so that what it stands for is told: a write that failed."""
     node = lone().nodes[0]
-    node.expect_log("the node cannot continue")
+    node.expect_log("the node cannot go on")
     size = os.path.getsize(os.path.join(node.data_dir, "db", "data.mdb"))
     resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (size, size))
     node.leaving()

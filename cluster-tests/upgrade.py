@@ -10,7 +10,7 @@ from wait import wait_until
 
 LEVEL = "/api/cluster/level"
 TOO_OLD_EXIT = 65
-TOO_OLD_LOG = "the node cannot continue|cannot start the node|cannot use the data directory|refuses"
+TOO_OLD_LOG = "the node cannot go on|cannot start the node|cannot use the data directory|refuses"
 
 
 def leafd_of(level):

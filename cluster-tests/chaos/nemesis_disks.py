@@ -15,9 +15,9 @@ from chaos.schedule import MAY_BE_HARMLESS
 # What the last words of a node must be, by its exit code: what happened, and where.
 WORDS = {
     EXIT_DATA: re.compile(r"level=error .*dir=\S+ .*reason="),
-    EXIT_DISK: re.compile(r"level=error .*the node cannot continue.*reason=\S.*exit_code=74"),
+    EXIT_DISK: re.compile(r"level=error .*the node cannot go on.*reason=\S.*exit_code=74"),
     EXIT_REFUSED: re.compile(
-        r"level=error .*(the node cannot continue.*exit_code=76|cannot start the node.*reason=)"
+        r"level=error .*(the node cannot go on.*exit_code=76|cannot start the node.*reason=)"
     ),
 }
 LONG_MS = 300

@@ -353,7 +353,7 @@ static void failed_cb(struct replica_listener *listener, int err, const char *te
     enum exit_code code = exit_code_of(err);
 
     (void)listener;
-    log_error("app", "the node cannot continue", "err=%s reason=%s exit_code=%d", err_code(err),
+    log_error("app", "the node cannot go on", "err=%s reason=%s exit_code=%d", err_code(err),
               LOG_QUOTED(text, 500), (int)code);
     _exit((int)code);
 }
