@@ -392,14 +392,14 @@ static bool cut_hurts(struct conn *conn, const struct client_cut *cut)
 
     if (asks->kind != IDENTITY_ANONYMOUS && strcmp(asks->name, cut->who) == 0) {
         return !reply_error(conn, 409, "cuts_asker",
-                            "%s is the %s of this very request; force=1 overrides this", cut->who,
-                            asks->kind == IDENTITY_CERTIFICATE ? "certificate" : "token");
+                            "%s is the %s of this very request; force=1 does it nevertheless",
+                            cut->who, asks->kind == IDENTITY_CERTIFICATE ? "certificate" : "token");
     }
     if (conn_address(conn, &address) &&
         proxy_is_named(cut->who, (const struct sockaddr *)&address)) {
         return !reply_error(conn, 409, "cuts_asker",
-                            "%s hits %s, where this very request comes from; force=1 overrides "
-                            "this",
+                            "%s hits %s, where this very request comes from; force=1 does it "
+                            "nevertheless",
                             cut->who, conn->peer->name);
     }
     for (size_t i = 1; (token = tokens_at(tokens, i)) != NULL; i++) {
@@ -411,7 +411,7 @@ static bool cut_hurts(struct conn *conn, const struct client_cut *cut)
     return is_admins && is_last &&
            !reply_error(conn, 409, "last_admin",
                         "%s is the last token of this node with the role admin, and %s asks; "
-                        "force=1 overrides this",
+                        "force=1 does it nevertheless",
                         cut->who, asks->name);
 }
 

@@ -402,8 +402,8 @@ static struct member_answer answer_in_progress(const struct member_change *chang
 static struct member_answer answer_no_quorum(const struct voter_count *count)
 {
     return say(MEMBER_NO_QUORUM,
-               "only %u of the %u voters after this change can be reached now, and %u are needed; "
-               "force=1 overrides this",
+               "only %u of the %u voters of afterwards can be reached now, and %u are needed; "
+               "force=1 does it nevertheless",
                count->reached, count->voters, count->voters / 2 + 1);
 }
 
@@ -591,7 +591,7 @@ static struct member_answer ask_move(struct membership *membership, const struct
         return say(
             MEMBER_NO_QUORUM,
             "only %u of %u voters can be reached without node %llu, and %u are needed should "
-            "the address be wrong; force=1 overrides this",
+            "the address be wrong; force=1 does it nevertheless",
             count.reached, count.voters, ull(ask->node_id), count.voters / 2 + 1);
     }
     memcpy(move.address, ask->address, sizeof move.address);
@@ -631,7 +631,7 @@ static struct member_answer ask_place(struct membership *membership, const struc
     }
     if (!is_so && gives_up && !ask->force && !takes_over) {
         return say(MEMBER_LAST_READY,
-                   "without node %llu no node would take work: %.*s; force=1 overrides this",
+                   "without node %llu no node would take work: %.*s; force=1 does it nevertheless",
                    ull(ask->node_id), (int)left.len, (const char *)left.data);
     }
     if (!is_so) {
