@@ -7,8 +7,10 @@ scripts/promises sees that each row of docs/promises.md has a test.
 import glob
 import importlib.machinery
 import importlib.util
+import json
 import os
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -152,6 +154,34 @@ def test_links_of_what_is_installed_lead_somewhere():
             assert path in files | folders, f"{page} links to {target}, which is not installed"
 
 
+def requests_shown():
+    """(page, method, listener or None, path) of each curl with an address of a node. Ports 8080 and
+    9080 are the two listeners; `make run` has one, at 8081 and so on."""
+    for page in PAGES:
+        for line in re.findall(r"^[ $]*(curl [^\n#]*)", read(page).replace("\\\n", " "), re.M):
+            words = shlex.split(line)
+            for url in words:
+                found = re.fullmatch(r"https?://[\w.-]+:(\d+)(/[^?]*)(\?.*)?", url)
+                if found:
+                    method = (words[words.index("-X") + 1].lower() if "-X" in words
+                              else "post" if "--json" in words else "get")
+                    yield (os.path.basename(page), method,
+                           {"8080": "ids", "9080": "admin"}.get(found.group(1)), found.group(2))
+
+
+def test_requests_go_to_the_listener_that_serves_them():
+    """Each curl of the documents, by GET /openapi.json."""
+    paths = json.loads(read(os.path.join(ROOT, "http", "api", "openapi.json")))["paths"]
+    shown = list(requests_shown())
+    assert len(shown) > 30 and {listener for _, _, listener, _ in shown} == {"ids", "admin", None}
+    for page, method, listener, path in shown:
+        found = [item[method] for template, item in paths.items() if method in item
+                 and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path)]
+        assert found, f"{page}: no route for {method} {path}"
+        assert listener is None or listener in found[0]["x-listeners"], (
+            f"{page}: {method} {path} is served at {found[0]['x-listeners']}")
+
+
 def files_of_tree():
     """All files, from the root, but for what was built or is not the project's."""
     for folder, folders, names in os.walk(ROOT):
@@ -231,25 +261,38 @@ def test_a_page_begins_with_who_should_read_it(page):
     assert re.fullmatch(r"# [^\n]+", title) and first.startswith(begins), f"{page}: {first[:60]}"
 
 
+def numbers_of(text):
+    """All that prose has in digits, in ones."""
+    prose = re.sub(r"^ *```.*?^ *```|`[^`\n]*`|\]\([^)]*\)|https?://\S+", "", text,
+                   flags=re.M | re.S)
+    units = {"": 1, "million": 10**6, "万": 10**4, "亿": 10**8}
+    return {round(float(number.replace(",", "")) * units[unit], 3) for number, unit in
+            re.findall(r"(\d[\d,]*(?:\.\d+)?) *(million|万|亿|)", prose)}
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(".zh.md")],
                          ids=os.path.basename)
 def test_a_translation_says_the_same(page):
-    """Commands and what they print are those of the English page, which are run; code and links are
-    of it; tables that stand for each other have as many rows."""
+    """Commands and what they print are those of the English page, which are run. Code, links and
+    numbers are the same on both; tables that stand for each other have as many rows."""
     english = page.replace(".zh.md", ".md")
-    blocks, codes, links, headings, rows = [], [], [], [], []
+    blocks, codes, links, headings, rows, numbers = [], [], [], [], [], []
     for text in (read(page), read(english)):
         text = text.replace(".zh.md", ".md")
         blocks.append(re.findall(r"^ *```.*?^ *```", text, re.M | re.S))
         codes.append(set(in_code(re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S))))
-        links.append(set(re.findall(r"\]\(([^)\s]+)\)", text)))
+        # Headings of a translated page are its own.
+        links.append({re.sub(r"(leaf\.md)#.*", r"\1", link)
+                      for link in re.findall(r"\]\(([^)\s]+)\)", text)})
+        numbers.append(numbers_of(text))
         headings.append(re.findall(r"^(#+) ", text, re.M))
         rows.append({name: len(re.findall(r"^\| ", part, re.M)) for name, part in
                      enumerate(re.split(r"^#+ ", text, flags=re.M)) if "Leaf | leafd |" in part})
     assert blocks[0] == blocks[1] and headings[0] == headings[1] and rows[0] == rows[1]
     own = {os.path.basename(english)}  # each links to the other
-    assert codes[0] <= codes[1], codes[0] - codes[1]
-    assert links[0] - own <= links[1], links[0] - links[1]
+    assert codes[0] == codes[1], codes[0] ^ codes[1]
+    assert links[0] | own == links[1] | own, links[0] ^ links[1]
+    assert numbers[0] == numbers[1], numbers[0] ^ numbers[1]
 
 
 def test_the_readme_leads_everywhere():

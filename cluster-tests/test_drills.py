@@ -1,4 +1,5 @@
-"""The drills of docs/drills.md, the screens of docs/leafctl.md and the README, on real nodes.
+"""The drills of docs/drills.md, the screens of docs/leafctl.md and the README, on real nodes; the
+examples of docs/operations.md.
 
 A drill is a section with a block of commands (behind "$ ") and what they print, that begins with
 `make run`: scripts/run-cluster here, on free ports and in a directory of the test's own. Each line
@@ -7,8 +8,10 @@ run repeats (times, sizes, ids, terms) are not compared; ids of nodes and counts
 without changing anything is asked again until it shows what the page says.
 """
 
+import hashlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -30,6 +33,14 @@ NOT_COMPARED = [
     (r"\d{4,}", "#"),
     (r"\s+", " "),
 ]
+
+
+def blocks_of(heading):
+    """The blocks of code of a section of docs/operations.md, without its subsections."""
+    with open(os.path.join(ROOT, "docs", "operations.md"), encoding="utf-8") as file:
+        part = re.split(rf"^##+ {heading}$", file.read(), flags=re.M)[1]
+    return re.findall(r"^ *```\w*\n(.*?)^ *```$", re.split(r"^##", part, flags=re.M)[0],
+                      flags=re.M | re.S)
 
 
 def drills():
@@ -145,3 +156,65 @@ def test_drill(drill, heading):
     assert sum(len(wanted) for _, wanted in steps) > 2
     for command, wanted in steps:
         drill.step(command, wanted)
+
+
+def examples(heading):
+    """Commands of docs/operations.md and the lines that they print, as far as all runs print them:
+    how fast a tag grew is known after a minute."""
+    for block in blocks_of(heading):
+        command, *lines = block.replace("\\\n", "").splitlines()
+        if command.startswith("$ leaf"):
+            for one in re.split(r"^\$ ", "\n".join([command[2:], *lines]), flags=re.M):
+                command, *said = one.splitlines()
+                yield command, [re.sub(r"; grew by [^)]*|(to continue: ).*", r"\1", line)
+                                for line in said if line != "..."]
+
+
+@pytest.mark.bound(120)
+def test_a_backup_a_restore_and_a_recovery_as_the_operator_sees_them(drill):
+    drill.make_run("make run SETTINGS=cluster.id=shop")
+    drill.step("leafctl tags delete leaf-segment-test", [])
+    drill.step("leafctl tags put order --step 1000", [])
+    drill.step("leafctl tags put invoice --mode strict", [])
+    drill.step("leafctl next invoice -n 12", ["1", "12"])
+    drill.step("leafctl next order -n 4000", [])
+    backup, restore, recover = (list(examples(heading)) for heading in
+                                ("Backups", "Restore a backup", "The majority is lost"))
+    assert [len(steps) for steps in (backup, restore, recover)] == [2, 1, 1]
+    for command, wanted in backup:
+        drill.step(command, wanted)
+    drill.step("kill -INT $(cat drill/lock)", [])
+    uid = re.search(r"uid (\S+?)\)", drill.shell(backup[1][0]))[1]
+    for command, wanted in restore + recover:
+        command = command.replace("srv/node1", "drill/restored").replace("srv/", "drill/")
+        said = drill.shell(f"echo {uid} | {command}")
+        said = re.sub(r"; grew by [^)]*|(to continue: ).*", r"\1", said)
+        assert len(wanted) > 3 and missing(wanted, said) is None, (missing(wanted, said), said)
+
+
+def test_the_certificate_and_the_tokens_of_the_page_are_accepted(tmp_path, binary):
+    (recipe,) = [block for block in blocks_of("TLS") if "openssl" in block]
+    made = "\n".join(line for line in recipe.splitlines() if not line.startswith("curl"))
+    subprocess.run(["bash", "-ec", made], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "tls").mkdir()
+    for name in ("tls.crt", "tls.key"):
+        shutil.move(tmp_path / name, tmp_path / "tls" / name)
+    printed, tokens = blocks_of("Tokens")[:2]
+    tokens = re.sub(r"sha256:(\w{4})\.\.\.", lambda found: "sha256:" + hashlib.sha256(
+        found[1].encode()).hexdigest(), tokens) + printed.splitlines()[2] + "\n"
+    assert len(tokens.splitlines()) == 6 and "..." not in tokens
+    file = tmp_path / "tokens"
+    file.write_text(tokens, encoding="utf-8")
+    file.chmod(0o600)
+    done = subprocess.run(
+        [binary, "--node-id=1", "--cluster-members=1=127.0.0.1:7081", "--user=root",
+         "--cluster-bootstrap=single", f"--http-tls-dir={tmp_path / 'tls'}",
+         f"--auth-tokens-file={file}", "--check-config"],
+        capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert printed.startswith("$ leafd --new-token\n")
+    said = subprocess.run([binary, "--new-token"], capture_output=True, text=True,
+                          check=True).stdout.splitlines()
+    shown = printed.splitlines()[1:]
+    assert [len(line) for line in said] == [len(line) for line in shown]
+    assert hashlib.sha256(shown[0].encode()).hexdigest() in shown[1]

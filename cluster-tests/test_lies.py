@@ -26,7 +26,7 @@ from wait import wait_until
 JUMP = 2**32
 EXIT_DATA = 65
 ENDS_S = 10
-ALARM = "a peer says what cannot be"
+ALARM = "a peer sent an impossible value"
 
 
 def told(node):

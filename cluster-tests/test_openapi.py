@@ -1,6 +1,6 @@
 """GET /openapi.json: a node takes the options of the document with its bounds and no others, and
 what it answers is what the document's schemas allow. That it has all routes, and no more, is
-http/api/tests/test_openapi.c's.
+http/api/tests/test_api.c's.
 """
 
 import glob

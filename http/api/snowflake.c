@@ -105,11 +105,12 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
     switch (err) {
     case ERR_WINDOW_EXPIRED:
         end_ms = slot_times(backend->snowflake).window_end_ms;
-        (void)snprintf(out, size,
-                       "%s: it ended at %llu (%s), %llu ms ago, and ids go on when a majority of "
-                       "the nodes has renewed it",
-                       err_text(err), ull(end_ms), TEXT_TIME(end_ms),
-                       ull(now_ms > end_ms ? now_ms - end_ms : 0));
+        (void)snprintf(
+            out, size,
+            "%s: it ended at %llu (%s), %llu ms ago, and ids continue when a majority of "
+            "the nodes has renewed it",
+            err_text(err), ull(end_ms), TEXT_TIME(end_ms),
+            ull(now_ms > end_ms ? now_ms - end_ms : 0));
         return out;
     case ERR_EPOCH_EXHAUSTED:
         end_ms = snowflake_last_ms(&backend->snowflake->layout);
@@ -134,14 +135,15 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
     }
     if (until_ms == 0) {
         (void)snprintf(out, size,
-                       "%s: it is off by %lld ms, and ids go on when it has been set right",
+                       "%s: it is off by %lld ms, and ids continue when it has been set right",
                        err_text(err), off_ms);
     } else {
-        (void)snprintf(out, size,
-                       "%s: it is off by %lld ms, and ids go on when it shows %llu (%s), which is "
-                       "in %llu ms",
-                       err_text(err), off_ms, ull(until_ms), TEXT_TIME(until_ms),
-                       ull(until_ms > now_ms ? until_ms - now_ms : 0));
+        (void)snprintf(
+            out, size,
+            "%s: it is off by %lld ms, and ids continue when it shows %llu (%s), which is "
+            "in %llu ms",
+            err_text(err), off_ms, ull(until_ms), TEXT_TIME(until_ms),
+            ull(until_ms > now_ms ? until_ms - now_ms : 0));
     }
     return out;
 }

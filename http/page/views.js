@@ -641,8 +641,8 @@ function preview(tag, field, text) {
     return { body: { step: Number(value) }, says: [
       `The smallest segment goes from ${number(tag.step)} to ${big(value)} ids.`,
       rate > 0 ? `At ${number(rate)} ids a second one lasts ${lasting(Number(value) / rate)}; ` +
-        "larger ones are taken by themselves when the rate asks for them."
-        : "Larger ones are taken by themselves when the rate asks for them.",
+        "larger ones are taken automatically when the rate needs them."
+        : "Larger ones are taken automatically when the rate needs them.",
       `A node that dies skips up to ${big(2n * value)} ids of this tag.`,
       "Segments that nodes hold now are used up first. No id is lost or repeated."] };
   }
@@ -878,7 +878,7 @@ show.decode = (box, text) => {
     }
   };
   field.addEventListener("input", tell);
-  box.append(make("div", { class: "card" }, ...heading("A snowflake id, taken apart",
+  box.append(make("div", { class: "card" }, ...heading("Decode a snowflake id",
     `By ${S.status.snowflake ? "the cluster's" : "Leaf's"} layout: ${layout.time_bits} bits of ` +
     `time since ${new Date(layout.epoch_ms).toISOString().slice(0, 10)}, ${layout.worker_bits} of ` +
     `worker id, ${layout.sequence_bits} of sequence. It is done here: nothing is sent.`),
@@ -886,7 +886,7 @@ show.decode = (box, text) => {
   out));
   const layouts = make("div");
   box.append(make("div", { class: "card" }, ...heading("Layouts by name", "Snowflake ids in " +
-    "other shapes than the cluster's own: layout=NAME, where ids are asked for or taken apart."),
+    "other shapes than the cluster's own: layout=NAME, where ids are taken or decoded."),
   layouts));
   every(5000, () => showLayouts(layouts));
   tell();

@@ -705,7 +705,7 @@ static enum tls_step handshake_done(struct tls_session *session)
             ? (SSL_get_verify_mode(session->ssl) & SSL_VERIFY_FAIL_IF_NO_PEER_CERT) != 0
             : SSL_get_verify_result(session->ssl) != X509_V_OK ||
                   !certificate_is_current(certificate)) {
-        session_die(session, "a client's certificate is not good any more");
+        session_die(session, "a client's certificate is no longer good");
         return TLS_FAILED;
     }
     if (certificate != NULL) {

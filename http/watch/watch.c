@@ -235,7 +235,7 @@ void changes_look(struct changes *changes, const struct id_cluster_status *statu
         }
         if (counts->implausible != past->implausible) {
             NOTE(&look, EVENT_REFUSAL,
-                 "a peer said what cannot be, and was not believed (%llu times)",
+                 "a peer sent an impossible value, which had no effect (%llu times)",
                  ull(counts->implausible - past->implausible));
         }
         if (counts->snapshots != past->snapshots) {
@@ -308,8 +308,7 @@ static bool peer_implausible(const struct alarm_facts *facts, char *text)
     }
     alarms->implausible = count;
     SAY(text,
-        "a peer sent node %llu what cannot be true (%llu times since its start); nothing of it was "
-        "believed",
+        "a peer sent node %llu impossible values (%llu times since its start); they had no effect",
         ull(facts->status->node_id), ull(count));
     return facts->now_ms < alarms->implausible_until;
 }

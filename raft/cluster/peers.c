@@ -526,7 +526,7 @@ static void ask_for(struct peers *peers, uint64_t peer, const char *address,
             return;
         }
         if (replaces) {
-            log_warn("raft", "a member gives way to a node that came in its place",
+            log_warn("raft", "a member is replaced by a node at its address",
                      "lost=%llu by=%llu address=%s", ull(other), ull(peer), address);
             /* The leader may refuse the removal: there may be no majority left without it. */
             ask = (struct member_ask){.kind = MEMBER_ASK_REMOVE, .node_id = other};

@@ -40,9 +40,9 @@ bool trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
         return false;
     }
     log_error(
-        "raft", "a peer says what cannot be",
+        "raft", "a peer sent an impossible value",
         "peer=%llu field=%s value=%llu bound=%llu own_term=%llu own_last=%llu "
-        "not_logged_before_this=%llu hint=\"nothing of it is believed and its link is closed; "
+        "not_logged_before_this=%llu hint=\"the message has no effect and its link is closed; "
         "see LeafdPeerImplausible in docs/operations.md\"",
         ull(from), field, ull(value), ull(bound), ull(raft_current_term(raft)),
         ull(raft_last_index(raft)), ull(alarm->unlogged));

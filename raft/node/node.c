@@ -275,7 +275,7 @@ static void join_again(struct join *join, uint64_t wait_ms, const char *reason)
     attempt_end(join, reason);
     if (reason != NULL && strncmp(join->reason, reason, sizeof join->reason - 1) != 0) {
         (void)snprintf(join->reason, sizeof join->reason, "%s", reason);
-        log_warn("net", "cannot join yet, trying on", "through=%s reason=%s",
+        log_warn("net", "cannot join yet, retrying", "through=%s reason=%s",
                  log_quote(address, strlen(address), quoted_address, sizeof quoted_address),
                  log_quote(reason, strlen(reason), quoted, sizeof quoted));
     }

@@ -349,7 +349,7 @@ static void start_allocation(struct id_service *service, const struct store_load
         int rv = list->len > 0 ? prefetch_resume(service->prefetch, i, list->data, list->len) : 0;
 
         if (rv != 0) { /* costs a few first requests a round trip */
-            log_warn("raft", "a list of recent tags does not read, and is left out",
+            log_warn("raft", "a list of recent tags cannot be read, and is ignored",
                      "number=%u code=%s", i, err_code(rv));
         }
     }

@@ -323,13 +323,14 @@ static void test_clock_backwards(void **state)
     client_call(f->client, "GET", GET "k", NULL, &reply);
     assert_int_equal(snowflake_one(f, &reply).unix_ms, T0);
     snowflake_at(f, -LIMIT_CLOCK_BACK_WAIT_MS - 1);
-    expect_refusal(f, 503, "clock_backwards",
-                   "ids go on when it shows 1700000000000 (2023-11-14T22:13:20.000Z), which is in "
-                   "6 ms");
+    expect_refusal(
+        f, 503, "clock_backwards",
+        "ids continue when it shows 1700000000000 (2023-11-14T22:13:20.000Z), which is in "
+        "6 ms");
     atomic_store(&f->fake.health.clock_off_ms, -7000);
     atomic_store(&f->fake.health.clock_wait_until_ms, T0 + 1000);
     expect_refusal(f, 503, "clock_backwards",
-                   "off by -7000 ms, and ids go on when it shows 1700000001000 ");
+                   "off by -7000 ms, and ids continue when it shows 1700000001000 ");
     snowflake_at(f, 0);
     client_expect(f->client, "GET", GET "k", 200, NULL);
 }
@@ -363,7 +364,7 @@ static void test_clock_skew_and_disabled(void **state)
 
     atomic_store(&f->fake.health.clock_off_ms, 123456);
     atomic_store(&f->fake.snowflake.refusal, ERR_CLOCK_SKEW);
-    expect_refusal(f, 503, "clock_skew", "off by 123456 ms, and ids go on when it has been set");
+    expect_refusal(f, 503, "clock_skew", "off by 123456 ms, and ids continue when it has been set");
     atomic_store(&f->fake.snowflake.refusal, ERR_DISABLED);
     expect_refusal(f, 503, "disabled", "switched off on this node");
     atomic_store(&f->fake.snowflake.refusal, 0);

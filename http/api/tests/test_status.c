@@ -456,10 +456,11 @@ static void test_ready_warns(void **state)
     }
     atomic_store(&f->fake.health.snowflake_refusal, ERR_CLOCK_SKEW);
     atomic_store(&f->fake.health.stopping, true);
-    client_expect(f->client, "GET", "/readyz", 503,
-                  "{\"status\":\"not ready\",\"reasons\":[\"the node is stopping\",\"the clock is "
-                  "too far from the cluster's: it is off by 0 ms, and ids go on when it has been "
-                  "set right\"]}");
+    client_expect(
+        f->client, "GET", "/readyz", 503,
+        "{\"status\":\"not ready\",\"reasons\":[\"the node is stopping\",\"the clock is "
+        "too far from the cluster's: it is off by 0 ms, and ids continue when it has been "
+        "set right\"]}");
 }
 
 static void test_ready_verbose(void **state)
@@ -490,7 +491,8 @@ static void test_ready_verbose(void **state)
         reply.body,
         "{\"name\":\"snowflake\",\"ok\":false,\"needed\":false,\"code\":\"clock_backwards\","
         "\"reason\":\"the clock is behind times that were used already: it is off by -2500 ms, and "
-        "ids go on when it shows 1700000002400 (2023-11-14T22:13:22.400Z), which is in 2400 ms\","
+        "ids continue when it shows 1700000002400 (2023-11-14T22:13:22.400Z), which is in 2400 "
+        "ms\","
         "\"clock_off_ms\":-2500,\"wait_until_ms\":1700000002400}]}"));
     reply_release(&reply);
 }

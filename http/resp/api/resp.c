@@ -735,7 +735,7 @@ static const struct resp_method methods[] = {
      .usage = "LEAFD.SNOWFLAKE [COUNT count] [LAYOUT name]",
      .summary = "Take a snowflake id, or so many as an array."},
     {METHOD("LEAFD.DECODE", ROLE_IDS, TRAFFIC_DECODE, handle_decode), WORDS(2, 4),
-     .usage = "LEAFD.DECODE id [LAYOUT name]", .summary = "Take a snowflake id apart."},
+     .usage = "LEAFD.DECODE id [LAYOUT name]", .summary = "Decode a snowflake id."},
     {METHOD("LEAFD.AT", ROLE_IDS, TRAFFIC_DECODE, handle_at), WORDS(2, 4),
      .usage = "LEAFD.AT time [LAYOUT name]", .summary = "The smallest snowflake id of a time."},
     {METHOD("GET", ROLE_READ, TRAFFIC_READ, handle_get, TAG), WORDS(2, 2), .usage = "GET tag",

@@ -299,7 +299,8 @@ static void test_counts(void **state)
     world->counts.reloads_refused++;
     look_says(world, EVENT_RELOAD, "new settings were refused; the log says why");
     world->counts.implausible += 3;
-    look_says(world, EVENT_REFUSAL, "a peer said what cannot be, and was not believed (3 times)");
+    look_says(world, EVENT_REFUSAL,
+              "a peer sent an impossible value, which had no effect (3 times)");
     world->counts.snapshots++;
     look_says(world, EVENT_SNAPSHOT, "a snapshot of the leader was installed");
     world->counts.refusal = ERR_CLOCK_SKEW;
@@ -434,8 +435,7 @@ static void test_cluster(void **state)
     ends(world_alarms, ALARM_NO_LEADER);
     atomic_store(&world_alarms->health.implausible, 3);
     holds(world_alarms, ALARM_PEER_IMPLAUSIBLE, 0,
-          "a peer sent node 1 what cannot be true (3 times since its start); nothing of it was "
-          "believed");
+          "a peer sent node 1 impossible values (3 times since its start); they had no effect");
     look_for(world_alarms, 598);
     assert_true(world_alarms->alarms.items[ALARM_PEER_IMPLAUSIBLE].begun);
     ends(world_alarms, ALARM_PEER_IMPLAUSIBLE);

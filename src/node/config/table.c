@@ -649,10 +649,10 @@ const struct setting settings[] = {
     {"data.memory-bytes",
      RANGED(setting_bytes, node.replica.memory_bytes, LIMIT_MEMORY_MIN_BYTES, 1ULL << 40),
      DEFAULT("192MiB"),
-     "Memory for tags and idempotency keys, each of them some 200 bytes for a day. Beyond it a new "
+     "Memory for tags, and for idempotency keys (some 200 bytes each, for a day). Beyond it a new "
      "tag gets 507 `state_full`, a new key 503 `idempotency_full`. The same on all nodes."},
     {"data.loose-mode", VALUE(setting_boolean, data.loose_mode), DEFAULT("false"),
-     "Take a `data.dir` on which others have rights: for volumes whose mode cannot be set."},
+     "Accept a `data.dir` on which others have rights: for volumes whose mode cannot be set."},
     {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
      DEFAULT("127.0.0.1:8080"),
      "Address for ids and health. One that other machines reach needs `auth.tokens-file` or "
@@ -677,11 +677,11 @@ const struct setting settings[] = {
      "Address for ids by Redis's protocol ([redis.md](redis.md)), with TLS where HTTP has it."},
     {"http.hosts", RANGED(setting_hosts, auth.hosts, 0, LIMIT_CONFIG_VALUE_BYTES),
      DEFAULT_SHOWN("", "none"),
-     "Further hosts that a request's `Host` may name, beside loopback ones and this node's "
+     "Further hosts that a request's `Host` may name, besides loopback ones and this node's "
      "addresses. `*`: any."},
     {"http.origins", RANGED(setting_origins, auth.origins, 0, LIMIT_CONFIG_VALUE_BYTES),
      DEFAULT_SHOWN("", "none"),
-     "Origins whose web pages may ask this node, as `https://a.example:8443`. `*`: any."},
+     "Origins whose web pages may ask this node, such as `https://a.example:8443`. `*`: any."},
     {"http.tls-dir", RANGED(setting_directory, tls.dir, 0, TLS_DIR_BYTES),
      LIVE_SHOWN("", "none: plain HTTP"),
      "Directory with the certificate for HTTP and RESP, which then speak TLS alone: `tls.crt` "
@@ -689,22 +689,23 @@ const struct setting settings[] = {
      "`http.tls-client`)."},
     {"http.tls-client", VALUE(setting_tls_client, tls.client), LIVE("none"),
      "Certificates of clients: `none` are asked for; `optional`: one that is shown must be good; "
-     "`required`: a client without one is not let in."},
+     "`required`: a client without one is refused."},
     {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
      DEFAULT_SHOWN("0", "0: one less than the processors, at least 1"), "Threads that serve HTTP."},
     {"http.idle-ms", NUMBER(http.idle_ms, 1, MAX_IDLE_MS, "ms"),
      DEFAULT(VALUE_OF(LIMIT_HTTP_IDLE_MS)),
-     "A connection without a request for so long is closed; longer than a "
-     "[proxy](operations.md#behind-a-proxy) keeps one. A head may take 5 s, a body or a stalled "
-     "reply 10 s, and none longer than this."},
+     "A connection without a request for so long is closed; set it longer than a "
+     "[proxy](operations.md#behind-a-proxy) keeps one. Also a bound of the 5 s for a head, and "
+     "of the 10 s for a body or a stalled reply."},
     {"http.memory-bytes",
      RANGED(setting_bytes, http_memory_bytes, 16 << 20, LIMIT_HTTP_BUDGET_BYTES), DEFAULT("192MiB"),
      "Memory for bodies (a third; a twelfth for one client's large ones), replies (a third), "
-     "requests not yet whole (a sixth) and waiting (a sixth). Beyond it the slowest connection is "
-     "closed. Each thread has 17MiB at least."},
+     "incomplete requests (a sixth) and waiting ones (a sixth). Beyond it the slowest connection "
+     "is closed. Each thread has at least 17MiB."},
     {"proxy.from", RANGED(setting_proxies, http.proxies, 0, LIMIT_CONFIG_VALUE_BYTES),
      DEFAULT_SHOWN("", "none"),
-     "Proxies, as `10.0.0.7,10.1.0.0/16`. Their connections must begin with a header of the [PROXY "
+     "Proxies, such as `10.0.0.7,10.1.0.0/16`. Their connections must begin with a header of the "
+     "[PROXY "
      "protocol](operations.md#the-proxy-protocol), and count for the client that it names."},
     {"auth.tokens-file", RANGED(setting_path, auth.tokens_file, 0, LIMIT_PATH_BYTES),
      DEFAULT_SHOWN("", "none"),
@@ -727,7 +728,7 @@ const struct setting settings[] = {
      NUMBER(node.replica.driver.applier.snapshot_entries, 1, MAX_ENTRIES, "entries"),
      DEFAULT("8192"),
      "Applied entries after which the log is compacted. A quarter as many stay, for followers that "
-     "are late."},
+     "are behind."},
     {"upgrade.hold-ms", RANGED(setting_hold, node.replica.upgrade, 0, MAX_HOLD_MS),
      DEFAULT("600000"),
      "The [level](versions.md) rises once all members have spoken the next one for so long; the "
@@ -740,11 +741,12 @@ const struct setting settings[] = {
      "sequences. 0: no snowflake ids here."},
     {"snowflake.worker-id", RANGED(setting_worker, ids.lease.fixed, 0, CONFIG_WORKER_ID_MAX),
      DEFAULT("any"),
-     "This worker id alone. While another holds it: no snowflake ids here; the log says who."},
+     "This worker id alone. While another node holds it this one serves no snowflake ids, and its "
+     "log names the holder."},
     {"snowflake.window-ms",
      NUMBER(ids.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"), DEFAULT("600000"),
-     "How long snowflake ids are handed out without a leader: every 3 s times are granted that "
-     "far ahead."},
+     "How long this node hands out snowflake ids without a leader: every 3 s it is granted times "
+     "that far ahead."},
     {"snowflake.clock-threshold-ms", NUMBER(ids.lease.threshold_ms, 1, 3600000, "ms"),
      DEFAULT("1000"),
      "A clock that is further off the nodes' median, or jumps ahead by more, is not trusted: 503 "
@@ -757,15 +759,15 @@ const struct setting settings[] = {
      "Started as root, leafd becomes this user before it opens anything. The user must own "
      "`data.dir` and be able to read all files. `root`: it stays root."},
     {"sandbox", VALUE(setting_sandbox, process.sandbox), DEFAULT("auto"),
-     "Give up system calls and paths that a node does not need (seccomp, Landlock). `auto`: what "
-     "the kernel can; `on`: all, or do not start; `debug`: `off`, with core dumps and debuggers "
+     "Give up system calls and paths that a node does not need (seccomp, Landlock). `auto`: as far "
+     "as the kernel can; `on`: all, or do not start; `debug`: `off`, with core dumps and debuggers "
      "(the memory holds secrets)."},
     {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
     {"log.format", VALUE(setting_format, log_format), LIVE("logfmt"),
      "Pairs `key=value`, or JSON objects of the same keys."},
     {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
-     "After a signal to stop: serve so long while `/readyz` refuses, for load balancers. Then the "
-     "handover of leadership and requests under way have 5 s."},
+     "How long to serve after a signal to stop while `/readyz` refuses, for load balancers. Then "
+     "the handover of leadership and requests under way have 5 s."},
 };
 
 const size_t setting_count = sizeof settings / sizeof settings[0];
@@ -972,28 +974,28 @@ static void put_limits(const char *begin, const struct setting *setting, struct 
 
 void config_print_help(struct buf *out)
 {
-    buf_printf(out,
-               "leafd - unique ids over HTTP, replicated by Raft\n"
-               "\n"
-               "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
-               "       leafd restore FILE ...   a new cluster out of a backup; --help says more\n"
-               "       leafd recover ...        and out of one node of a lost majority\n"
-               "       leafd readmit ...        takes the mark off a directory that was refused\n"
-               "\n"
-               "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
-               "  --check-config       check the settings, and exit\n"
-               "  --print-config       print all settings in force and where each came from\n"
-               "  --print-config-example  print a config file with all of them, as comments\n"
-               "  --print-config-doc   print the settings as a Markdown table\n"
-               "  --new-secret         print a new secret for cluster.secret-file\n"
-               "  --new-token          print a new token, and its line for auth.tokens-file\n"
-               "  --version            print the version and those of the libraries\n"
-               "  --help, -h           print this\n"
-               "\n"
-               "A setting comes from its flag, else its environment variable, else the config "
-               "file, else\nits default. In the file: key = value, and # for comments.\n"
-               "\n"
-               "settings:\n");
+    buf_printf(
+        out, "leafd - unique ids over HTTP, replicated by Raft\n"
+             "\n"
+             "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
+             "       leafd restore FILE ...   make a new cluster from a backup; --help says more\n"
+             "       leafd recover ...        make one from a node that is left of a majority\n"
+             "       leafd readmit ...        remove the mark of a directory that was refused\n"
+             "\n"
+             "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
+             "  --check-config       check the settings, and exit\n"
+             "  --print-config       print all settings in force and where each came from\n"
+             "  --print-config-example  print a config file with all of them, as comments\n"
+             "  --print-config-doc   print the settings as a Markdown table\n"
+             "  --new-secret         print a new secret for cluster.secret-file\n"
+             "  --new-token          print a new token, and its line for auth.tokens-file\n"
+             "  --version            print the version and those of the libraries\n"
+             "  --help, -h           print this\n"
+             "\n"
+             "A setting comes from its flag, else its environment variable, else the config "
+             "file, else\nits default. In the file: key = value, and # for comments.\n"
+             "\n"
+             "settings:\n");
     for (size_t row = 0; row < setting_count; row++) {
         const struct setting *setting = &settings[row];
         struct setting_text variable;

@@ -435,18 +435,19 @@ static void put_raise_limits(const struct options *options, const struct saved *
         }
     }
     buf_put(out, renewed->limits.data, renewed->limits.len);
-    buf_printf(out,
-               "- Tags that were made %s: they are not known here. Whoever makes one again\n"
-               "  must give it a max_id above all that was handed out; one with a secret shape "
-               "another text, too,\n  since its key is another one.\n"
-               "- Texts of a tag with {key} whose key was changed more than once since.\n"
-               "- Ids of a tag whose increment was raised since: the raise goes by the one it has "
-               "here.\n"
-               "- Old nodes that still run: they continue to hand out what they hold. Stop "
-               "all of them first.\n"
-               "- Generators of snowflake ids that hold a worker id of the old cluster: have them "
-               "acquire anew.\n",
-               since);
+    buf_printf(
+        out,
+        "- Tags that were made %s: they are not known here. Make each again\n"
+        "  with a max_id above all that was handed out, and a secret shape with another text,\n"
+        "  since its key is another one.\n"
+        "- Texts of a tag with {key} whose key was changed more than once since.\n"
+        "- Ids of a tag whose increment was raised since: the raise counts with the one that "
+        "it has here.\n"
+        "- Old nodes that still run: they continue to hand out what they hold. Stop "
+        "all of them first.\n"
+        "- Generators of snowflake ids that hold a worker id of the old cluster: let them "
+        "acquire new ones.\n",
+        since);
     if (options->command == OPTIONS_RECOVER) {
         buf_printf(out,
                    "\nWhat may be lost: everything that the lost nodes acknowledged and this one "
@@ -805,8 +806,8 @@ static int recover_or_restore(const struct options *options)
         }
         put_backup(&saved, now_ms, &text);
         buf_printf(&text,
-                   "%zu rows, %zu of them tags (deleted ones too), of %zu of which is known how "
-                   "fast they grew.\n",
+                   "%zu rows, %zu of them tags (deleted ones too); how fast %zu of these grew is "
+                   "known.\n",
                    saved.count, tags, measured);
         err = print_and_free(&text);
     } else {
