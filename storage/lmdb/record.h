@@ -95,7 +95,7 @@ int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_
  * end of the (writing) transaction. 0 or an error. */
 int lmdb_rows_begin(struct lmdb_txn *txn) MUST_CHECK;
 
-/* Has the file system so little room left that a commit of usual size may fail for that? */
+/* Has the system so little room left for the file that a commit of usual size may fail for that? */
 bool lmdb_disk_is_full(const struct lmdb_env *env);
 
 /* End a transaction: commit it if err is 0, else abort it. 0: it is durable; err; or the commit's
@@ -106,10 +106,10 @@ void lmdb_abort(struct lmdb_txn *txn);
 /* Size of the file, including pages not yet written. It never shrinks. */
 uint64_t lmdb_env_file_bytes(const struct lmdb_env *env);
 
-/* The room left in the map and on the disk that holds `dir`: bytes that could be written now. The
- * free list is slow to read, and is counted only if without it there is less than enough_bytes, or
- * room would be low. Not within a transaction of the thread. */
-void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough_bytes,
+/* The room left in the map and on the disk: bytes that could be written now. The free list is slow
+ * to read, and is counted only if without it there is less than enough_bytes, or room would be low.
+ * Not within a transaction of the thread. */
+void lmdb_env_space(const struct lmdb_env *env, uint64_t enough_bytes,
                     struct store_space *ret_space);
 
 /*

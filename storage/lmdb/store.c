@@ -481,8 +481,7 @@ static void lmdb_op_space(struct store *store, struct store_space *ret_space)
 
     for (;;) {
         oldest = oldest_view(lmdb);
-        lmdb_env_space(&lmdb->env, lmdb->dir.path, oldest != NULL ? oldest->floor_bytes : 0,
-                       ret_space);
+        lmdb_env_space(&lmdb->env, oldest != NULL ? oldest->floor_bytes : 0, ret_space);
         ret_space->views_ended = lmdb->views_ended;
         if (oldest == NULL || (ret_space->room_bytes >= oldest->floor_bytes &&
                                (!ret_space->low || oldest->began_low))) {
@@ -561,7 +560,7 @@ static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **re
         return ERR_OVERLOADED;
     }
     ASSERT(nothing_owed(&lmdb->owed));
-    lmdb_env_space(&lmdb->env, lmdb->dir.path, UINT64_MAX, &space);
+    lmdb_env_space(&lmdb->env, UINT64_MAX, &space);
     view = MUST_HAVE(calloc(1, sizeof *view));
     view->floor_bytes = space.room_bytes / 2;
     view->began_low = space.low;
