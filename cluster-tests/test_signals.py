@@ -332,4 +332,4 @@ def test_file_that_may_grow_no_more(lone, tag):
         for _ in range(2000):
             put()
     assert node.wait_exit() == 74, node.log_tail()
-    assert "File too large" in node.log(), node.log_tail()
+    assert 'msg="the node cannot go on" err=disk_full' in node.log(), node.log_tail()

@@ -187,10 +187,11 @@ int lmdb_end(struct lmdb_txn *txn, int err)
     txn->flush_us = clock_now_us(clock_system()) - began_us;
     txn->txn = NULL;
     txn->rows = NULL;
+    txn->write_failed = rc > 0;
     /* LMDB reports EIO for a write that a full disk cut short. */
     is_full = rc == EIO && lmdb_disk_is_full(txn->env);
-    return rc == 0 ? 0
-                   : lmdb_error(txn->error, rc, is_full ? "the disk is full: commit" : "commit");
+    err = rc == 0 ? 0 : lmdb_error(txn->error, rc, is_full ? "the disk is full: commit" : "commit");
+    return is_full ? ERR_DISK_FULL : err;
 }
 
 void lmdb_abort(struct lmdb_txn *txn)

@@ -74,6 +74,7 @@ struct lmdb_txn {
     struct store_error *error;
     MDB_cursor *rows;  /* in the table of rows, at the last row used; see lmdb_rows_begin() */
     uint64_t flush_us; /* after its end: time that writing and syncing took */
+    bool write_failed; /* after its end: a part of it may be written */
 };
 
 /* LMDB's return code as an ERR_* with "<what>: <LMDB's text>"; rc is not 0. */
@@ -99,7 +100,8 @@ int lmdb_rows_begin(struct lmdb_txn *txn) MUST_CHECK;
 bool lmdb_disk_is_full(const struct lmdb_env *env);
 
 /* End a transaction: commit it if err is 0, else abort it. 0: it is durable; err; or the commit's
- * own error, after which it may or may not be durable. */
+ * own error, after which it may or may not be durable (ERR_DISK_FULL also for a write that was cut
+ * short on a disk that is full). */
 int lmdb_end(struct lmdb_txn *txn, int err) MUST_CHECK;
 void lmdb_abort(struct lmdb_txn *txn);
 
