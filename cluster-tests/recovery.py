@@ -28,6 +28,18 @@ def tool(*arguments, typed="", prefix=()):
     )
 
 
+# Ways in which nothing can be said: full, a reader that went away, closed from the start; and with
+# messages that are heard, or not.
+UNHEARD = [f"{out}{err}" for out in (">/dev/full", "> >(exec >&-)", ">&-")
+           for err in ("", " 2>/dev/full", " 2>&-")]
+
+
+def unheard(output):
+    """In front of a command: one of UNHEARD."""
+    # The reader is gone before the command begins.
+    return ["bash", "-c", f'exec {output}; wait $!; exec "$@"', "bash"]
+
+
 def done(*arguments, typed="", prefix=()):
     """The same, which must succeed; what it says."""
     run = tool(*arguments, typed=typed, prefix=prefix)

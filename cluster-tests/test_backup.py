@@ -5,6 +5,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -17,7 +18,17 @@ from clockfile import noon_s, own_clocks
 from cluster import FAST, Cluster
 from load import mixed_load, wait_taken
 from node import ROOT, leafd_path
-from recovery import done, join_the_rest, place, refused, tags_of, take_backup, tool
+from recovery import (
+    UNHEARD,
+    done,
+    join_the_rest,
+    place,
+    refused,
+    tags_of,
+    take_backup,
+    tool,
+    unheard,
+)
 from snowflakes import SPACE, wait_served
 from snowflakes import take as take_snowflakes
 from strict_load import ask
@@ -829,16 +840,58 @@ def test_a_fifo_is_no_backup(backup, tmp_path):
     assert "is not a regular file" in text
 
 
-@pytest.mark.parametrize("output", [">/dev/full", ">&-"])
-def test_what_cannot_be_said_is_not_done(backup, output):
-    """The tool's output names what a raise cannot cover: without it nothing is made."""
+def test_what_cannot_be_said_is_not_done(backup, tmp_path):
+    """Every command of leafd that prints. A tool's output names what a raise cannot cover: without
+    it nothing is made."""
     path, made, arguments = backup
-    for command in (["--print-config-example"], ["restore", path, "--check"],
-                    ["restore", path, *arguments, "--raise-ids", 1]):
-        run = tool(*command, prefix=["sh", "-c", f'exec "$@" {output}', "sh"])
-        assert run.returncode == 74, run
-        assert run.stderr.startswith("leafd: the output cannot be written: "), run
-    assert not made.exists()
+    kept = tmp_path / "kept"
+    node = ["--node-id", 1, "--cluster-members", "1=127.0.0.1:7"]
+    done("restore", path, "--data-dir", kept, *arguments[2:], "--raise-ids", 1)
+    lines = [
+        ["--help"], ["-h"], ["--version"], ["--print-config-example"], ["--print-config-doc"],
+        ["--print-config", *node], ["--check-config", "--user", "root", *node], ["--new-secret"],
+        ["--new-token"], ["restore", "--help"], ["recover", "--help"], ["readmit", "--help"],
+        ["restore", path, "--check"], ["restore", path, *arguments, "--raise-ids", 1],
+        ["restore", path, *arguments, "--raise-ids", 1, "--dry-run"],
+        ["recover", "--data-dir", kept, "--out", made, "--raise-ids", 1, "--yes"],
+    ]  # fmt: skip
+    for flag in re.findall(r"^  (--[a-z-]+)(?:,|  )", tool("--help").stdout.split("settings:")[0],
+                           re.MULTILINE):  # fmt: skip
+        assert any(line[0] == flag for line in lines), flag
+    for line in lines:
+        for output in UNHEARD:
+            run = tool(*line, prefix=unheard(output))
+            assert run.returncode == 74, (line, output, run)
+            assert run.stderr.startswith("leafd: the output cannot be written: ") or (
+                run.stderr == "" and " 2>" in output), (line, output, run)  # fmt: skip
+            assert not made.exists(), (line, output)
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGKILL"])
+def test_a_restore_that_is_stopped(backup, name):
+    """At any moment: the directory has all of it, or the same restore makes it."""
+    path, made, arguments = backup
+    line = ["restore", path, *arguments, "--raise-ids", 1]
+    pauses = random.Random(7)
+    ends = set()
+    for _ in range(30):
+        process = subprocess.Popen([leafd_path(), *map(str, line)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)  # fmt: skip
+        until = time.perf_counter() + pauses.uniform(0, 0.04)
+        while time.perf_counter() < until:
+            pass
+        process.send_signal(signal.Signals[name])
+        said = process.communicate(timeout=30)[1]
+        assert process.returncode in (0, -signal.Signals[name]) and said == "", said
+        ends.add(process.returncode)
+        if process.returncode == 0:  # whole: nothing is made anew in it
+            assert "not empty" in refused(DATA, *line)
+        elif not os.path.exists(made / "db"):
+            done(*line)
+        done("recover", "--data-dir", made, "--out", made.with_name("x"), "--raise-ids", 1, "--yes",
+             "--dry-run")  # fmt: skip
+        shutil.rmtree(made)
+    assert 0 in ends or name != "SIGHUP"  # which a tool, as a node that starts, lets wait
 
 
 # Shows attack-process.

@@ -151,6 +151,12 @@ def test_sql_comments_and_other_statements():
         INSERT INTO leaf_alloc /* why */ VALUES ('a',1,1,NULL,NULL) -- so
         ;"""
     assert list(read(text)[1]) == ["a"]
+    # As MySQL reads it: a blank or the end follows the two dashes of a comment.
+    row = "INSERT INTO leaf_alloc VALUES ('a',1,1,NULL,NULL);"
+    for end in "--", "--\t; x", "\n-- x":
+        assert list(read(row + end)[1]) == ["a"], end
+    said = errors_of("INSERT INTO leaf_alloc VALUES ('a',1--5\n,1,NULL,NULL);")
+    assert "an expression" in said[0], said
 
 
 @pytest.mark.parametrize("form", ["tsv", "outfile", "csv"])

@@ -341,3 +341,17 @@ def test_tinyids_errors_and_forms(shared, tag):
         assert tinyid(node, "nextIdSimple", **options) == ""
     answer = json.loads(tinyid(node, "nextSegmentId", bizType=f"{tag}-none"))
     assert answer["code"] == 6 and "there is no tag" in answer["message"], answer
+
+
+def test_a_change_is_known_at_the_others(shared, tag):
+    """An increment of 1 again, and at once ranges of a node that has not applied that: it does not
+    say that they do not follow each other."""
+    leader = shared.leader()
+    for number in range(8):
+        for increment in (2, 1):
+            answer = leader.http("PUT", f"/api/tags/{tag}-{number}", {"increment": increment})
+            assert answer.status in (200, 201), answer
+            for node in shared.others(leader):
+                target = f"/api/segment/get/{tag}-{number}?count=3&format=range"
+                answer = node.get(target + ("&stepped=1" if increment == 2 else ""))
+                assert answer.status == 200, (number, increment, answer)

@@ -280,3 +280,40 @@ def test_layouts_come_with_a_snapshot_of_a_restart(make_cluster):
     cluster.nodes[0].restart()
     cluster.wait_ready()
     assert cluster.nodes[0].get_json("/api/layouts") == {"layouts": [before]}
+
+
+def test_made_at_one_node_and_asked_for_at_the_others(make_cluster, proxies):
+    """At once, as a client that made it does: no node that is behind says that it is not there. One
+    that the leader does not reach says that it does not know in time, and serves once it has
+    caught up. What was never made is still 404."""
+    cluster = make_cluster(settings=FAST, start=False)
+    proxies.attach(cluster)
+    cluster.start()
+    wait_served(cluster.nodes)
+    leader = cluster.leader()
+    for number in range(8):
+        assert put(leader, f"l{number}", **SECONDS).status == 200
+        for node in cluster.others(leader):
+            for path in (f"snowflake/get/k?layout=l{number}", f"layouts/l{number}",
+                         f"snowflake/decode/1?layout=l{number}"):  # fmt: skip
+                answer = node.get(f"/api/{path}")
+                assert answer.status == 200, (path, answer)
+        assert leader.http("DELETE", f"/api/layouts/l{number}").status == 204
+        assert put(leader, f"l{number}", **SECONDS).status == 200
+        for node in cluster.others(leader):  # knows it, or knew that it was deleted
+            answer = node.get(f"/api/snowflake/get/k?layout=l{number}")
+            assert answer.status == 200, answer
+    far = cluster.followers()[0]
+    proxies.cut(leader, far)
+    proxies.cut(far, leader)
+    wait_until(lambda: "leafd_leader_through 0\n" not in far.get("/metrics").text, 30,
+               "a way round")
+    assert put(leader, "late", **SECONDS).status == 200
+    answer = far.get("/api/snowflake/get/k?layout=late", timeout=40)
+    assert answer.status == 503 and answer.json()["code"] in ("timeout", "no_leader"), answer
+    answer = far.get("/api/snowflake/get/k?layout=never", timeout=40)
+    assert answer.status in (404, 503), answer
+    proxies.heal()
+    assert wait_until(lambda: far.get("/api/snowflake/get/k?layout=late", timeout=40).status == 200,
+                      30, "it has caught up")  # fmt: skip
+    assert far.get("/api/snowflake/get/k?layout=never").json()["code"] == "unknown_layout"

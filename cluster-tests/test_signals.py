@@ -5,6 +5,7 @@ so does one that does not do what its row says.
 """
 
 import contextlib
+import itertools
 import os
 import random
 import re
@@ -301,14 +302,34 @@ def test_terminal_that_closes(lone, tag):
 
 
 def test_file_that_may_grow_no_more(lone, tag):
-    """SIGXFSZ is ignored, so that what it stands for is told: a write that failed."""
+    """RLIMIT_FSIZE is as a full disk: changes are refused before a write fails, the alarm names it,
+    and they go on once it is raised. SIGXFSZ is ignored, so that a write that fails is told."""
     node = lone().nodes[0]
+    node.http("PUT", f"/api/tags/{tag}", {})
+    last = take(node, tag)
+    path = os.path.join(node.data_dir, "db", "data.mdb")
+    numbers = itertools.count()
+
+    def limit(most):
+        resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+
+    def put():
+        return node.http("PUT", f"/api/tags/{tag}.{next(numbers)}", {"description": "x" * 200})
+
+    limit(os.path.getsize(path) + (32 << 20))
+    answer = wait_until(lambda: (a := put()).status != 201 and a, 30, "a refusal")
+    assert (answer.status, answer.json()["code"]) == (503, "disk_full"), answer
+    assert take(node, tag) == last + 1
+    said = wait_until(lambda: [a["text"] for a in node.get_json("/api/status")["alarms"]
+                               if a["name"] == "LeafdDiskLow"], 30, "the alarm")  # fmt: skip
+    assert "the room within RLIMIT_FSIZE of node 1 is nearly full" in said[0], said
+    limit(resource.RLIM_INFINITY)
+    wait_until(lambda: put().status == 201, 30, "a change")
     node.expect_log("the node cannot go on")
-    size = os.path.getsize(os.path.join(node.data_dir, "db", "data.mdb"))
-    resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (size, size))
     node.leaving()
+    limit(os.path.getsize(path) // 2)
     with contextlib.suppress(OSError):  # it ends, and no answer comes
-        for number in range(2000):
-            answer = node.http("PUT", f"/api/tags/{tag}.{number}", {"description": "x" * 200})
-            assert answer.status == 201, answer
+        for _ in range(2000):
+            put()
     assert node.wait_exit() == 74, node.log_tail()
+    assert 'msg="the node cannot go on" err=disk_full' in node.log(), node.log_tail()

@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import time
 
@@ -13,6 +14,7 @@ from checker import History
 from client import parse_ids
 from cluster import FAST, write_secret
 from load import Load, wait_taken
+from recovery import unheard
 from wait import ran_s, wait_until
 
 # How leafd ends when it must not start (src/node/report.h).
@@ -169,16 +171,23 @@ def test_the_disk_is_not_to_blame(make_cluster, limit, said):
     assert "disk and its permissions" not in node.log()
 
 
-def test_closed_standard_descriptors(make_cluster, tag):
-    """What is written for people goes to no socket or file, and a stop is a stop."""
+@pytest.mark.parametrize("output, leads_to", [
+    ("0<&- >&- 2>&-", "/dev/null"), ("</dev/null >/dev/full 2>/dev/full", "/dev/(null|full)"),
+    ("</dev/null > >(exec >&-) 2>&1", "/dev/null|pipe:.*")])  # fmt: skip
+def test_standard_descriptors_without_use(make_cluster, tag, output, leads_to):
+    """Closed, full, a reader that went away: what is written for people goes to no socket or file,
+    the node serves, and a stop is a stop."""
     cluster = make_cluster(1, FAST, start=False)
     node = cluster.nodes[0]
-    node.prefix = ["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh"]
+    node.prefix = unheard(output)
     cluster.start()
     cluster.create_tag(tag)
     assert take(node, tag)
-    links = [os.readlink(f"/proc/{node.process.pid}/fd/{number}") for number in range(3)]
-    assert links == ["/dev/null"] * 3
+    for number in range(3):
+        link = os.readlink(f"/proc/{node.process.pid}/fd/{number}")
+        assert re.fullmatch(leads_to, link), link
+    node.process.send_signal(signal.SIGHUP)  # says more
+    assert take(node, tag)
     node.stop()
 
 

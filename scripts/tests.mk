@@ -25,7 +25,7 @@ TEST_FILES := $(call only,/test_,$(IN_TESTS))
 # the other groups would meet, too. A test that does so and is not named here fails to build.
 APART      := $(addprefix $(OUT)/,src/node/tests/test_replace_lost src/node/tests/test_run \
               src/node/tests/test_supervisor src/node/recovery/tests/test_saved \
-              $(addprefix storage/lmdb/tests/,test_failing test_power test_power_dirs) \
+              $(addprefix storage/lmdb/tests/,test_failing test_power test_power_dirs test_room) \
               $(basename $(shell grep -rl --include="test_*.c" "_world.h" http 2>/dev/null)))
 # Groups to take, by the names of their files without .c; all if there is none.
 ONLY       ?=

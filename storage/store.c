@@ -20,6 +20,7 @@ int store_error_of(int number)
     switch (number) {
     case ENOSPC:
     case EDQUOT:
+    case EFBIG: /* RLIMIT_FSIZE */
         return ERR_DISK_FULL;
     case ENOMEM:
     case EMFILE:

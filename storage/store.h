@@ -165,13 +165,14 @@ int store_key_compare(const void *a, size_t a_len, const void *b, size_t b_len);
 
 /* Free pages count as room, unless an older reader may still read them. */
 struct store_space {
-    uint64_t map_bytes;  /* 0 for memory */
-    uint64_t used_bytes; /* 0 for memory */
-    uint64_t room_bytes; /* that could be written now */
-    uint64_t disk_free_bytes;
-    uint64_t disk_bytes;  /* of the file system */
-    uint64_t views_ended; /* to make room, since the store was opened */
-    bool low;             /* less than LIMIT_STORE_LOW_*: refuse new proposals */
+    uint64_t map_bytes;       /* 0 for memory */
+    uint64_t used_bytes;      /* 0 for memory */
+    uint64_t room_bytes;      /* that could be written now */
+    uint64_t disk_free_bytes; /* for the file: by quotas and RLIMIT_FSIZE too */
+    uint64_t disk_bytes;      /* of the file system */
+    const char *bound;        /* while low: what is nearly full, as alarms name it */
+    uint64_t views_ended;     /* to make room, since the store was opened */
+    bool low;                 /* less than LIMIT_STORE_LOW_*: refuse new proposals */
 };
 
 struct store;

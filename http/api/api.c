@@ -441,6 +441,7 @@ HOT static void api_handle(struct conn *conn)
         return;
     }
     gate_look(conn);
+    conn->request.is_current = false;
     if (route != NULL && route->audited && conn->request.gate == GATE_OPEN) {
         audited_begin(conn);
     }

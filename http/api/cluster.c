@@ -286,10 +286,12 @@ int handle_cluster_ask(struct conn *conn)
     ask.level = (uint16_t)fields[FIELD_LEVEL].number;
     ask.weight = (uint16_t)fields[FIELD_WEIGHT].number;
     if (ask.kind == MEMBER_ASK_PLACE && level < PLACEMENT_LEVEL) {
-        return reply_error(conn, 409, "level_too_low",
-                           "nodes are drained and weighed from level %d on, and the cluster is at "
-                           "level %u",
-                           PLACEMENT_LEVEL, level);
+        return request_looks_again(conn)
+                   ? ANSWERED
+                   : reply_error(conn, 409, "level_too_low",
+                                 "nodes are drained and weighed from level %d on, and the cluster "
+                                 "is at level %u",
+                                 PLACEMENT_LEVEL, level);
     }
     ask.force = options[1].number == 1;
     call = call_new(CLUSTER_REQUEST_MEMBER, cluster_ask_cb);
@@ -342,7 +344,8 @@ static bool read_cut_client(struct conn *conn, struct client_cut *cut)
     size_t len;
 
     if (level < CUT_LEVEL) {
-        return reply_error(conn, 409, "level_too_low",
+        return !request_looks_again(conn) &&
+               reply_error(conn, 409, "level_too_low",
                            "clients are cut from level %d on, and the cluster is at level %u",
                            CUT_LEVEL, level);
     }

@@ -192,7 +192,7 @@ struct layout_words *layout_named(struct conn *conn, const char *name, size_t le
     struct layout_words *named =
         snowflake_named_find(api_loop(conn)->backend->snowflake, name, len);
 
-    if (named == NULL) {
+    if (named == NULL && !request_looks_again(conn)) {
         (void)reply_error(conn, 404, "unknown_layout",
                           "this node knows of no layout %s: GET /api/layouts lists them",
                           TEXT_SHOWN(name, len, SHOWN_BYTES));
@@ -789,6 +789,7 @@ static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag
     struct api_loop *loop = api_loop(conn);
     const char *shown = TEXT_SHOWN(claim->name, claim->name_len, SHOWN_BYTES);
     uint32_t left = claim->left;
+    uint32_t increment;
 
     if (result == CLAIM_DONE) {
         return ids_answer(conn, claim, NULL);
@@ -826,7 +827,10 @@ static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag
     case CLAIM_PAUSED:
         return refuse_paused(conn, claim, tag);
     case CLAIM_STEPPED:
-        return refuse_stepped(conn, claim, (uint32_t)atomic_load(&tag->buffer.terms));
+        increment = atomic_load(&tag->increment);
+        /* Or what the node holds is of an increment that is over. */
+        return refuse_stepped(
+            conn, claim, increment > 1 ? increment : (uint32_t)atomic_load(&tag->buffer.terms));
     case CLAIM_DONE:
         break;
     }
@@ -838,13 +842,15 @@ static int answer_late(struct conn *conn, struct id_claim *claim, struct id_tag 
     return answer_claim(conn, claim, tag, CLAIM_EMPTY);
 }
 
-/* Answer, unless only this node says that the tag is deleted or paused, or that too few ids are
- * left: a moment ago it may have been made again, resumed, its max raised, or set back by force. */
+/* Answer, unless only this node says that the tag is deleted or paused, that its ids do not follow
+ * each other, or that too few are left: a moment ago it may have been made again, resumed, its
+ * increment changed, its max raised, or set back by force. */
 static int claim_end(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
                      enum claim_result result)
 {
     bool is_uncertain =
         result == CLAIM_UNKNOWN || result == CLAIM_EXHAUSTED || result == CLAIM_PAUSED ||
+        result == CLAIM_STEPPED ||
         (result == CLAIM_NOT_CONTIGUOUS && claim->count <= atomic_load(&tag->refill.max_step));
 
     if (is_uncertain && !claim->judged) {
@@ -950,7 +956,7 @@ HOT int segment_begin(struct conn *conn, struct id_claim *claim, struct id_tag *
     }
     if (claim->consecutive && atomic_load_explicit(&tag->increment, memory_order_relaxed) > 1 &&
         atomic_load_explicit(&tag->state, memory_order_acquire) != ID_TAG_UNKNOWN) {
-        return refuse_stepped(conn, claim, atomic_load(&tag->increment));
+        return claim_end(conn, claim, tag, CLAIM_STEPPED);
     }
     if (claim->by_step) {
         claim->by_step = false;

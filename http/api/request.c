@@ -353,6 +353,42 @@ static void call_begin(struct call *call, unsigned kind,
     call->wait.cancel = call_cancelled;
 }
 
+/* --- refusals by what this node has applied --- */
+
+/* This node has caught up: the handler may refuse now. */
+static int caught_up_cb(struct conn *conn, struct call *call)
+{
+    (void)call;
+    return ((const struct route *)conn->request.route)->handle(conn);
+}
+
+/* The leader has said up to which entry all may see. */
+static int seen_until_cb(struct conn *conn, struct call *call)
+{
+    uint64_t now_ms = clock_now_ms(api_loop(conn)->backend->clock);
+    uint64_t until_ms = call->request.deadline_ms;
+    struct call *wait = call_new(CLUSTER_REQUEST_BARRIER, caught_up_cb);
+
+    wait->request.local = true;
+    wait->request.out = NULL;
+    wait->request.index = call->request.index;
+    return call_submit_for(conn, wait, until_ms > now_ms ? (uint32_t)(until_ms - now_ms) : 0);
+}
+
+bool request_looks_again(struct conn *conn)
+{
+    struct call *call;
+
+    if (conn->request.is_current) {
+        return false;
+    }
+    conn->request.is_current = true;
+    call = call_new(CLUSTER_REQUEST_QUERY, seen_until_cb);
+    query_pools_encode(&call->request.payload); /* any: its index counts */
+    (void)call_submit(conn, call);
+    return true;
+}
+
 struct call *call_new_strict(struct api_loop *loop,
                              int (*finish)(struct conn *conn, struct call *call))
 {

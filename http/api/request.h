@@ -642,6 +642,12 @@ int call_status(const struct call *call);
 /* Free a call that was never submitted. */
 void call_free(struct call *call);
 
+/* The handler is about to refuse a request by what this node has applied, which may be older than
+ * what was acknowledged elsewhere. True: the handler runs again, from its beginning, once this node
+ * has applied what was acknowledged before now; if it has not in the time of the settings, the
+ * request fails (ERR_TIMEOUT, ERR_NO_LEADER). False: that was done: refuse. */
+bool request_looks_again(struct conn *conn);
+
 /* Pass the call to the backend; the connection waits until finish, for the time in the settings.
  * Returns ANSWERED. */
 int call_submit(struct conn *conn, struct call *call);

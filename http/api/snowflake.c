@@ -234,7 +234,9 @@ HOT static int snowflake_answer(struct conn *conn, const struct id_claim *claim,
     }
     switch (row != NULL ? rv : 0) { /* errors of a named layout alone, or in other words */
     case ERR_NOT_FOUND:
-        return reply_error(conn, 404, "unknown_layout", "%s was deleted", layout);
+        return request_looks_again(conn)
+                   ? ANSWERED
+                   : reply_error(conn, 404, "unknown_layout", "%s was deleted", layout);
     case ERR_CONFLICT:
         return reply_error(conn, 409, "no_worker_id",
                            "none of this node's worker ids fits the %u worker bits of %s, which "

@@ -335,11 +335,12 @@ static int reply_put_fault(struct conn *conn, const struct body_fault *fault)
 {
     struct uid uid;
 
-    if (strcmp(fault->code, "newer") == 0 &&
-        !id_health_uid(api_loop(conn)->backend->health, &uid)) {
+    bool is_newer = strcmp(fault->code, "newer") == 0;
+
+    if (is_newer && !id_health_uid(api_loop(conn)->backend->health, &uid)) {
         return reply_error(conn, 503, "no_leader", "the cluster is not born yet: /readyz says why");
     }
-    return reply_fault(conn, fault);
+    return is_newer && request_looks_again(conn) ? ANSWERED : reply_fault(conn, fault);
 }
 
 #define PUT_OPTIONS(conn)                                                                          \

@@ -202,7 +202,8 @@ static bool level_ok(struct conn *conn, enum command_type type, const char *what
     unsigned level = command_since((int)type);
 
     return atomic_load(&api_loop(conn)->backend->health->level) >= level ||
-           reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level);
+           (!request_looks_again(conn) &&
+            reply_error(conn, 400, "newer", NEEDS_LEVEL, what, level));
 }
 
 /* Read the texts of an acquire, and the layout that it names. False: answered. */
@@ -232,7 +233,8 @@ static bool read_texts(struct conn *conn, const struct param *name, const struct
         return false;
     }
     if (*ret_named != NULL && snowflake_named_is_deleted(*ret_named)) {
-        return reply_error(conn, 404, "unknown_layout", "layout %s was deleted",
+        return !request_looks_again(conn) &&
+               reply_error(conn, 404, "unknown_layout", "layout %s was deleted",
                            (*ret_named)->row.name);
     }
     if (zone->len > LIMIT_ZONE_BYTES || (zone->present && zone->len == 0) ||

@@ -116,6 +116,7 @@ struct request {
     uint8_t gate;
     uint8_t traffic; /* class of meter.h */
     bool wants_json; /* by its Accept, a bare number as well */
+    bool is_current; /* the handler runs for the second time (request_looks_again()) */
 };
 
 /*

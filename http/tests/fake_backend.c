@@ -48,7 +48,7 @@ static void submit_cb(struct id_backend *backend, struct cluster_request *reques
     fake->last_deadline_ms = request->deadline_ms;
     if (request->kind == CLUSTER_REQUEST_COMMAND) {
         fake->change_wait_ms = request->deadline_ms - clock_now_ms(&fake->clock);
-    } else if (request->kind == CLUSTER_REQUEST_BARRIER) {
+    } else if (request->kind == CLUSTER_REQUEST_BARRIER && !request->local) {
         fake->all_wait_ms = request->deadline_ms - clock_now_ms(&fake->clock);
     }
     fake->last_local = request->local;
@@ -297,6 +297,9 @@ static int carry_out(struct fake *fake, struct cluster_request *request)
         return open_tag(fake, request);
     case CLUSTER_REQUEST_BARRIER:
         fake->everywhere_index = request->index;
+        if (request->local) {
+            return 0;
+        }
         *(struct missing_members *)request->out = fake->missing;
         return fake->everywhere_status;
     case ID_REQUEST_BACKUP:
@@ -343,7 +346,7 @@ static struct cluster_request *next_request(struct fake *fake)
         return NULL;
     }
     TAILQ_FOREACH (request, &fake->requests, link) {
-        bool held = request->kind == CLUSTER_REQUEST_BARRIER && fake->hold_all &&
+        bool held = request->kind == CLUSTER_REQUEST_BARRIER && !request->local && fake->hold_all &&
                     request->deadline_ms > clock_now_ms(&fake->clock);
 
         if (!held || fake->stop) {

@@ -411,8 +411,10 @@ static bool requests_wait(const struct alarm_facts *facts, char *text)
 
 static bool disk_low(const struct alarm_facts *facts, char *text)
 {
-    SAY(text, "the disk or the database of node %llu is nearly full: no changes are taken",
-        ull(facts->status->node_id));
+    const char *bound = facts->figures->disk.bound;
+
+    SAY(text, "%s of node %llu is nearly full: no changes are taken",
+        bound != NULL ? bound : "the disk or the database", ull(facts->status->node_id));
     return atomic_load(&facts->health->disk_low);
 }
 

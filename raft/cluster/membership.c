@@ -871,9 +871,11 @@ bool membership_turn(struct membership *membership)
             forget_change(membership);
         }
     }
-    /* One step of a handover, on a leader that serves. */
+    /* One step of a handover, on a leader that serves. While the core tries, it serves nobody:
+     * after the limit its last try ends, and no other begins. */
     if (driver_leads(on->driver) && handover->active &&
-        (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit))) {
+        (timer_is_armed(&handover->limit) ? driver_transfer(on->driver, handover->to)
+                                          : !driver_is_transferring(on->driver))) {
         handover_end(membership);
         context_arm_in(on, &handover->pause, on->driver->config.election_ms);
         handover->failed++;

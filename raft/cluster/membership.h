@@ -14,7 +14,7 @@
  * Leadership is handed to another voter because a client asked for it, because this node will be
  * removed or is drained, because its disk has no room, or because a ready node of the preferred
  * zone has the log and this one is of another zone (at most once a minute from a node). The core
- * does it in a few turns; requests wait meanwhile. If no node takes it within two election
+ * does it in a few turns; requests wait meanwhile. If no node takes it within three election
  * timeouts, this node continues to lead, and the next attempt comes after a pause. If no node has
  * room, each hands over only once in a while.
  *

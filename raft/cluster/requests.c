@@ -775,7 +775,7 @@ static void barrier_leave(struct requests *requests, struct cluster_request *req
     if (requests->barrier.count == 0) {
         timer_cancel(requests->on->timers, &requests->barrier.ask_again);
     }
-    if (status != 0) {
+    if (status != 0 && !request->local) {
         missing->count = 0;
         if (applied_by(requests, self) < request->index) { /* it may no longer be a member */
             missing->nodes[missing->count].id = self;
@@ -803,14 +803,18 @@ static void barrier_deadline_cb(struct timer *timer, uint64_t now_ms)
     ASSERT(request->kind == CLUSTER_REQUEST_BARRIER);
     /* Since the last turn the last member may have answered, or have been removed: then no member
      * is missing. */
-    barrier_leave(requests, request, request->index <= applied_by_all(requests) ? 0 : ERR_TIMEOUT);
+    barrier_leave(requests, request,
+                  request->index <= (request->local ? applied_by(requests, requests->on->node_id)
+                                                    : applied_by_all(requests))
+                      ? 0
+                      : ERR_TIMEOUT);
 }
 
 static void barrier_submit(struct requests *requests, struct cluster_request *request)
 {
     struct cluster_request *before = TAILQ_LAST(&requests->barrier.waits, cluster_request_list);
 
-    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && request->out != NULL);
+    ASSERT(request->kind == CLUSTER_REQUEST_BARRIER && (request->out == NULL) == request->local);
     /* Insert in order; requests mostly come in order. */
     while (before != NULL && before->index > request->index) {
         before = TAILQ_PREV(before, cluster_request_list, link);
@@ -835,21 +839,28 @@ void barrier_turn(struct requests *requests)
     const struct wire_applied question = {.answer = false};
     struct configuration conf;
     struct cluster_request *request;
+    struct cluster_request *next;
+    uint64_t highest = 0; /* for which others are asked */
+    uint64_t own;
     uint64_t all;
-    uint64_t highest;
 
     if (requests->barrier.count == 0) {
         return;
     }
+    own = applied_by(requests, requests->on->node_id);
     all = applied_by_all(requests);
-    while ((request = TAILQ_FIRST(&requests->barrier.waits)) != NULL && request->index <= all) {
-        barrier_leave(requests, request, 0);
+    for (request = TAILQ_FIRST(&requests->barrier.waits); request != NULL; request = next) {
+        next = TAILQ_NEXT(request, link);
+        if (request->index <= (request->local ? own : all)) {
+            barrier_leave(requests, request, 0);
+        } else if (!request->local) {
+            highest = request->index; /* they are in order */
+        }
     }
     if (requests->barrier.count == 0 || timer_is_armed(&requests->barrier.ask_again)) {
         return;
     }
     applier_configured(&requests->on->driver->applier, &conf);
-    highest = TAILQ_LAST(&requests->barrier.waits, cluster_request_list)->index;
     MEMBER_FOREACH (member, &conf) {
         if (member->id != requests->on->node_id && applied_by(requests, member->id) < highest) {
             (void)context_send_applied(requests->on, member->id, FRAME_APPLIED, &question);

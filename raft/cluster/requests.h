@@ -44,7 +44,8 @@
  * one that is removed meanwhile is no longer waited for, an added one is. Failure modes: a member
  * that cannot be reached, or does not reach the index: ERR_TIMEOUT at the deadline, with the
  * missing members. More than LIMIT_BARRIER_WAITS: ERR_OVERLOADED. A member that is asked keeps no
- * state.
+ * state. A request that is `local` waits for this node alone: what it is to see was acknowledged
+ * elsewhere.
  *
  * Thread: the raft loop.
  */

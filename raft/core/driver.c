@@ -1636,6 +1636,11 @@ enum driver_catch_up driver_caught_up(const struct driver *driver, uint64_t id)
 
 /* --- leadership --- */
 
+bool driver_is_transferring(const struct driver *driver)
+{
+    return driver_is_leader(driver) && raft_transferee(raft_of(driver)) != 0;
+}
+
 bool driver_transfer(struct driver *driver, uint64_t target)
 {
     struct raft_event event = event_of(RAFT_TRANSFER);
@@ -1646,7 +1651,7 @@ bool driver_transfer(struct driver *driver, uint64_t target)
     if (driver->failed || !driver_is_leader(driver)) {
         return true;
     }
-    if (raft_transferee(raft_of(driver)) != 0) {
+    if (driver_is_transferring(driver)) {
         return false;
     }
     MEMBER_FOREACH (member, driver_configuration(driver)) {

@@ -268,4 +268,7 @@ enum driver_catch_up driver_caught_up(const struct driver *driver, uint64_t id);
  * submits are refused once the voter was asked to take over. */
 bool driver_transfer(struct driver *driver, uint64_t target);
 
+/* Was a voter asked to take over, and has neither done so nor let an election timeout pass? */
+bool driver_is_transferring(const struct driver *driver);
+
 #endif

@@ -28,6 +28,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/quota.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -220,6 +221,7 @@ static void filter_allow(struct filter *filter, bool is_tool)
     static const char *const of_tool[] = {
         "clone",  "wait4",    "waitid",    "kill",   "alarm",    "setitimer", "mkdir", "mkdirat",
         "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir",     "chmod", "fchmod"};
+    const scmp_datum_t get_quota = (scmp_datum_t)Q_GETQUOTA << SUBCMDSHIFT;
     enum { NODE = 1, TOOL = 2, BOTH = NODE | TOOL };
     const struct {
         unsigned of;
@@ -234,6 +236,8 @@ static void filter_allow(struct filter *filter, bool is_tool)
         {BOTH, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME, 0)},
         {BOTH, "prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_DUMPABLE, 0)},
         {BOTH, "prlimit64", SCMP_A2(SCMP_CMP_EQ, 0, 0)},
+        {BOTH, "quotactl_fd", SCMP_A1(SCMP_CMP_EQ, get_quota | USRQUOTA, 0)},
+        {BOTH, "quotactl_fd", SCMP_A1(SCMP_CMP_EQ, get_quota | GRPQUOTA, 0)},
         {BOTH, "ioctl", SCMP_A1(SCMP_CMP_EQ, FIONBIO, 0)},
         {BOTH, "ioctl", SCMP_A1(SCMP_CMP_EQ, FIONREAD, 0)},
         {BOTH, "ioctl", SCMP_A1(SCMP_CMP_EQ, FIOCLEX, 0)},

@@ -56,7 +56,8 @@ static const struct ending {
      "another process listens there; is this node running already?"},
     {ERR_NOT_FOUND, EXIT_CODE_ADDRESS, NULL, NULL}, /* of an address to listen on */
     {ERR_IO, EXIT_CODE_DISK, NULL, NULL},
-    {ERR_DISK_FULL, EXIT_CODE_DISK, "make room, or raise data.map-bytes", NULL},
+    {ERR_DISK_FULL, EXIT_CODE_DISK, "make room, or raise the quota, RLIMIT_FSIZE or data.map-bytes",
+     NULL},
     {ERR_WRONG_NODE, EXIT_CODE_REFUSED,
      "check data.dir, node.id and cluster.id; nothing was changed", REFUSED_ID},
     {ERR_REFUSED, EXIT_CODE_REFUSED, NULL,

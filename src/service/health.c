@@ -321,6 +321,7 @@ void health_measure(struct health *health)
                                             .used_bytes = disk.space.used_bytes,
                                             .disk_bytes = disk.space.disk_bytes,
                                             .disk_free_bytes = disk.space.disk_free_bytes,
+                                            .bound = disk.space.bound,
                                             .views_ended = disk.space.views_ended,
                                             .commit = disk.commit,
                                             .flush = disk.flush};

@@ -362,7 +362,6 @@ int state_load_end(struct state *state, uint64_t index)
     if (err != 0) {
         return err;
     }
-    state->journal.loading = false;
     err = state->machine->ops->load_end(state->machine, index, state->facts.log_ms);
     state->journal.loading = err != 0;
     if (err == 0) {

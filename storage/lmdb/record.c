@@ -7,7 +7,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/quota.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "src/base/assert.h"
 #include "src/base/clock.h"
@@ -102,14 +107,68 @@ int lmdb_rows_begin(struct lmdb_txn *txn)
 }
 
 #define DISK_FULL_BYTES (UINT64_C(1) << 20)
+#define QUOTA_UNIT_BYTES 1024 /* of the limits in struct dqblk */
+
+/* A limit of which so much is used, if it leaves less room than what is known. */
+static void bound_room(struct store_space *space, uint64_t limit_bytes, uint64_t used_bytes,
+                       const char *what)
+{
+    uint64_t free_bytes = limit_bytes > used_bytes ? limit_bytes - used_bytes : 0;
+
+    if (free_bytes < space->disk_free_bytes) {
+        space->disk_free_bytes = free_bytes;
+        space->bound = what;
+    }
+}
+
+/* The size that the system allows the file now: of all limits the least leaves this room. Not in
+ * statvfs(2) are the quotas of the file's user and group (a soft one counts too: it refuses writes
+ * when its time of grace is over) and RLIMIT_FSIZE. A quota of a project is in statvfs(2). What the
+ * system does not tell bounds nothing. */
+static void disk_room(const struct lmdb_env *env, struct store_space *space)
+{
+    static const char *const quotas[] = {
+        [USRQUOTA] = "the disk quota of the user", [GRPQUOTA] = "the disk quota of the group"};
+    uint64_t file_bytes = lmdb_env_file_bytes(env);
+    struct statvfs fs;
+    struct rlimit size;
+    struct stat st;
+    int fd;
+
+    space->disk_free_bytes = UINT64_MAX;
+    space->bound = "the disk";
+    ASSERT(mdb_env_get_fd(env->env, &fd) == 0);
+    if (fstatvfs(fd, &fs) == 0) {
+        space->disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+        space->disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
+    }
+    if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY) {
+        bound_room(space, size.rlim_cur, file_bytes, "the room within RLIMIT_FSIZE");
+    }
+    for (int type = 0; type < 2 && fstat(fd, &st) == 0; type++) {
+        struct dqblk quota = {0};
+
+        if (syscall(SYS_quotactl_fd, fd, (unsigned long)Q_GETQUOTA << SUBCMDSHIFT | (unsigned)type,
+                    type == USRQUOTA ? st.st_uid : st.st_gid, &quota) != 0) {
+            continue; /* the file system has none, or the kernel is too old */
+        }
+        if (quota.dqb_bhardlimit != 0) {
+            bound_room(space, quota.dqb_bhardlimit * QUOTA_UNIT_BYTES, quota.dqb_curspace,
+                       quotas[type]);
+        }
+        if (quota.dqb_bsoftlimit != 0) {
+            bound_room(space, quota.dqb_bsoftlimit * QUOTA_UNIT_BYTES, quota.dqb_curspace,
+                       quotas[type]);
+        }
+    }
+}
 
 bool lmdb_disk_is_full(const struct lmdb_env *env)
 {
-    const char *path;
-    struct statvfs fs;
+    struct store_space space = {0};
 
-    ASSERT(mdb_env_get_path(env->env, &path) == 0);
-    return statvfs(path, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < DISK_FULL_BYTES;
+    disk_room(env, &space);
+    return space.disk_free_bytes < DISK_FULL_BYTES;
 }
 
 int lmdb_end(struct lmdb_txn *txn, int err)
@@ -128,10 +187,11 @@ int lmdb_end(struct lmdb_txn *txn, int err)
     txn->flush_us = clock_now_us(clock_system()) - began_us;
     txn->txn = NULL;
     txn->rows = NULL;
+    txn->write_failed = rc > 0;
     /* LMDB reports EIO for a write that a full disk cut short. */
     is_full = rc == EIO && lmdb_disk_is_full(txn->env);
-    return rc == 0 ? 0
-                   : lmdb_error(txn->error, rc, is_full ? "the disk is full: commit" : "commit");
+    err = rc == 0 ? 0 : lmdb_error(txn->error, rc, is_full ? "the disk is full: commit" : "commit");
+    return is_full ? ERR_DISK_FULL : err;
 }
 
 void lmdb_abort(struct lmdb_txn *txn)
@@ -213,15 +273,15 @@ static uint64_t least(uint64_t a, uint64_t b)
 /* The free list is read only once the file has grown so far that it matters: the file never
  * shrinks, so after one burst its size alone would mean "low" for ever. Its free pages need no disk
  * space. */
-void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough_bytes,
+void lmdb_env_space(const struct lmdb_env *env, uint64_t enough_bytes,
                     struct store_space *ret_space)
 {
-    struct store_space space = {.disk_free_bytes = UINT64_MAX};
-    struct statvfs fs;
+    struct store_space space = {0};
     MDB_envinfo info;
     MDB_stat stat;
     uint64_t low_bytes;
     uint64_t reusable_bytes;
+    bool is_disk_low;
 
     ASSERT(mdb_env_info(env->env, &info) == 0);
     ASSERT(mdb_env_stat(env->env, &stat) == 0);
@@ -231,19 +291,17 @@ void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough
     if (low_bytes < space.map_bytes / 100 * LIMIT_STORE_LOW_PERCENT) {
         low_bytes = space.map_bytes / 100 * LIMIT_STORE_LOW_PERCENT;
     }
-    if (statvfs(dir, &fs) == 0) {
-        space.disk_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-        space.disk_bytes = (uint64_t)fs.f_blocks * fs.f_frsize;
-    }
+    disk_room(env, &space);
     space.room_bytes = least(space.map_bytes - space.used_bytes, space.disk_free_bytes);
     if (space.map_bytes - space.used_bytes < low_bytes ||
         space.disk_free_bytes < LIMIT_STORE_LOW_BYTES || space.room_bytes < enough_bytes) {
         reusable_bytes = least(free_pages(env) * stat.ms_psize, space.used_bytes);
         space.used_bytes -= reusable_bytes;
         space.room_bytes += reusable_bytes;
-        space.low = space.map_bytes - space.used_bytes < low_bytes ||
-                    (space.disk_free_bytes < LIMIT_STORE_LOW_BYTES &&
-                     space.disk_free_bytes + reusable_bytes < LIMIT_STORE_LOW_BYTES);
+        is_disk_low = space.disk_free_bytes < LIMIT_STORE_LOW_BYTES &&
+                      space.disk_free_bytes + reusable_bytes < LIMIT_STORE_LOW_BYTES;
+        space.low = is_disk_low || space.map_bytes - space.used_bytes < low_bytes;
+        space.bound = is_disk_low ? space.bound : "the database (data.map-bytes)";
     }
     *ret_space = space;
 }

@@ -74,6 +74,7 @@ struct lmdb_txn {
     struct store_error *error;
     MDB_cursor *rows;  /* in the table of rows, at the last row used; see lmdb_rows_begin() */
     uint64_t flush_us; /* after its end: time that writing and syncing took */
+    bool write_failed; /* after its end: a part of it may be written */
 };
 
 /* LMDB's return code as an ERR_* with "<what>: <LMDB's text>"; rc is not 0. */
@@ -95,21 +96,22 @@ int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_
  * end of the (writing) transaction. 0 or an error. */
 int lmdb_rows_begin(struct lmdb_txn *txn) MUST_CHECK;
 
-/* Has the file system so little room left that a commit of usual size may fail for that? */
+/* Has the system so little room left for the file that a commit of usual size may fail for that? */
 bool lmdb_disk_is_full(const struct lmdb_env *env);
 
 /* End a transaction: commit it if err is 0, else abort it. 0: it is durable; err; or the commit's
- * own error, after which it may or may not be durable. */
+ * own error, after which it may or may not be durable (ERR_DISK_FULL also for a write that was cut
+ * short on a disk that is full). */
 int lmdb_end(struct lmdb_txn *txn, int err) MUST_CHECK;
 void lmdb_abort(struct lmdb_txn *txn);
 
 /* Size of the file, including pages not yet written. It never shrinks. */
 uint64_t lmdb_env_file_bytes(const struct lmdb_env *env);
 
-/* The room left in the map and on the disk that holds `dir`: bytes that could be written now. The
- * free list is slow to read, and is counted only if without it there is less than enough_bytes, or
- * room would be low. Not within a transaction of the thread. */
-void lmdb_env_space(const struct lmdb_env *env, const char *dir, uint64_t enough_bytes,
+/* The room left in the map and on the disk: bytes that could be written now. The free list is slow
+ * to read, and is counted only if without it there is less than enough_bytes, or room would be low.
+ * Not within a transaction of the thread. */
+void lmdb_env_space(const struct lmdb_env *env, uint64_t enough_bytes,
                     struct store_space *ret_space);
 
 /*

@@ -57,6 +57,7 @@ struct store_lmdb {
     GHashTable *owed_keys; /* a set of hashes of keys: of owed rows, and of some that were owed */
     uint32_t slice_rows;
     size_t owed_leaves;      /* a smaller table owes no rows */
+    bool map_is_full;        /* the last commit that failed found no room, and wrote nothing */
     uint32_t idle_slices;    /* that a commit without operations puts in place */
     uint64_t bare_us;        /* duration of the last flush without a slice */
     struct lmdb_views views; /* the youngest first */
@@ -385,6 +386,7 @@ static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *lis
     const struct store_op *op;
     int err = lmdb_begin(&lmdb->env, 0, &commit.txn, ret_error);
 
+    lmdb->map_is_full = false;
     if (err != 0) {
         return err;
     }
@@ -417,6 +419,7 @@ static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *lis
     err = lmdb_end(&commit.txn, err);
     if (err != 0) {
         store_meta_release(&commit.meta);
+        lmdb->map_is_full = err == ERR_DISK_FULL && !commit.txn.write_failed;
         return err;
     }
     store_meta_release(&lmdb->now);
@@ -481,8 +484,7 @@ static void lmdb_op_space(struct store *store, struct store_space *ret_space)
 
     for (;;) {
         oldest = oldest_view(lmdb);
-        lmdb_env_space(&lmdb->env, lmdb->dir.path, oldest != NULL ? oldest->floor_bytes : 0,
-                       ret_space);
+        lmdb_env_space(&lmdb->env, oldest != NULL ? oldest->floor_bytes : 0, ret_space);
         ret_space->views_ended = lmdb->views_ended;
         if (oldest == NULL || (ret_space->room_bytes >= oldest->floor_bytes &&
                                (!ret_space->low || oldest->began_low))) {
@@ -491,6 +493,11 @@ static void lmdb_op_space(struct store *store, struct store_space *ret_space)
         end_view(oldest);
         lmdb->views_ended++;
     }
+}
+
+static bool may_retry(const struct store_lmdb *lmdb)
+{
+    return lmdb->map_is_full && !lmdb_disk_is_full(&lmdb->env);
 }
 
 static int lmdb_op_commit(struct store *store, struct store_op_list *list,
@@ -503,21 +510,19 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
     struct lmdb_view *oldest;
 
     /* A transaction that found no room in the map has written nothing: it is retried after a view
-     * has released its pages, and at last in pieces. One that found the disk full is never
-     * retried. */
-    while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL &&
-           !lmdb_disk_is_full(&lmdb->env)) {
+     * has released its pages, and at last in pieces. One whose write failed, or that found the disk
+     * full, is never retried. */
+    while (err == ERR_DISK_FULL && (oldest = oldest_view(lmdb)) != NULL && may_retry(lmdb)) {
         end_view(oldest);
         lmdb->views_ended++;
         err = commit_whole(lmdb, list, slices, false, ret_error);
     }
-    if (err == ERR_DISK_FULL && !lmdb_disk_is_full(&lmdb->env)) {
+    if (err == ERR_DISK_FULL && may_retry(lmdb)) {
         err = commit_whole(lmdb, list, UINT32_MAX, true, ret_error);
     }
     ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
     store->file_bytes = lmdb_env_file_bytes(&lmdb->env);
-    /* LMDB reports EIO for a write that a full disk cut short. */
-    return err == ERR_IO && lmdb_disk_is_full(&lmdb->env) ? ERR_DISK_FULL : err;
+    return err;
 }
 
 /* Move the cursor; the end is no error. */
@@ -561,7 +566,7 @@ static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **re
         return ERR_OVERLOADED;
     }
     ASSERT(nothing_owed(&lmdb->owed));
-    lmdb_env_space(&lmdb->env, lmdb->dir.path, UINT64_MAX, &space);
+    lmdb_env_space(&lmdb->env, UINT64_MAX, &space);
     view = MUST_HAVE(calloc(1, sizeof *view));
     view->floor_bytes = space.room_bytes / 2;
     view->began_low = space.low;

@@ -461,6 +461,44 @@ static void test_tags_at_level_1(void **state)
                    "newer");
 }
 
+static void rise_late(void *data, const struct cluster_request *request)
+{
+    struct fixture *f = data;
+
+    if (request->kind == CLUSTER_REQUEST_BARRIER && request->local) {
+        atomic_store(&f->fake.health.level, LEVEL_NEWEST);
+    }
+}
+
+/* The level was raised a moment ago, and this node has not applied that: it catches up, instead of
+ * refusing for ever what is right. */
+static void test_a_level_that_is_known_elsewhere(void **state)
+{
+    static const struct {
+        const char *head;
+        const char *body;
+        int status;
+    } asks[] = {
+        {"PUT /api/tags/i", "{\"increment\":2}", 201},
+        {"POST /api/tags", "{\"tags\":[{\"tag\":\"j\",\"increment\":2}]}", 200},
+        {"PUT /api/workers/pools", "{\"pools\":\"a=0-31\"}", 200},
+        {"POST /api/workers", "{\"name\":\"w\",\"zone\":\"a\"}", 201},
+        {"PUT /api/clients/cuts/192.0.2.1", "{\"for_s\":90}", 200},
+        {"POST /api/nodes/1/resume", "{}", 200},
+    };
+    struct fixture *f = *state;
+
+    f->fake.watch_data = f;
+    for (size_t i = 0; i < COUNT_OF(asks); i++) {
+        atomic_store(&f->fake.health.level, 1);
+        f->fake.watch = rise_late;
+        guarded_expect(f, asks[i].head, i < 2 ? "" : GUARDED_TOKEN("boss"), asks[i].body,
+                       asks[i].status, NULL);
+        f->fake.watch = NULL;
+        assert_int_equal(atomic_load(&f->fake.health.level), LEVEL_NEWEST);
+    }
+}
+
 /* Nothing is known of the level, so it is not the request that is wrong. */
 static void test_an_increment_before_the_birth(void **state)
 {
@@ -580,6 +618,7 @@ int main(void)
         TEST_SHARE(test_tags_of_an_address),
         TEST_SHARE(test_tags_of_tokens_and_bulks),
         TEST_SHARE(test_tags_at_level_1),
+        TEST_SHARE(test_a_level_that_is_known_elsewhere),
         TEST_SHARE(test_an_increment_before_the_birth),
         TEST_SHARE(test_a_client_is_no_connection),
         TEST_SHARE(test_a_worker_id_is_its_owners),

@@ -474,10 +474,23 @@ static void has_generation(struct fixture *f, const char *target, const char *bo
     reply_release(&reply);
 }
 
+/* The cluster, which is asked before a refusal, has the tag with this increment. */
+static void make_stepped(struct fixture *f)
+{
+    struct reply reply;
+
+    fake_log_level(&f->fake, LEVEL_NEWEST);
+    atomic_store(&f->fake.health.level, LEVEL_NEWEST);
+    client_call(f->client, "PUT", "/api/tags/t", "{\"increment\":5}", &reply);
+    assert_int_equal(reply.status, 201);
+    reply_release(&reply);
+}
+
 static void test_ranges_with_an_increment(void **state)
 {
     struct fixture *f = *state;
 
+    make_stepped(f);
     fake_hold(&f->fake, false, true);
     publish_stepped(f, "t", 5, 7);
     client_expect(f->client, "GET", GET "t?count=3", 200, "10\n15\n20\n");
@@ -500,6 +513,7 @@ static void test_an_increment_of_a_moment_ago(void **state)
     struct fixture *f = *state;
     struct id_tag *tag;
 
+    make_stepped(f);
     fake_hold(&f->fake, false, true);
     publish_stepped(f, "t", 5, 7);
     tag = fake_open(&f->fake, "t", 0, 0);

@@ -730,6 +730,64 @@ static void test_made_shown_and_deleted(void **state)
     client_expect(f->client, "GET", "/api/layouts/s10", 200, SONY_ROW);
 }
 
+/* --- a layout that this node learns a moment later than others --- */
+
+struct late {
+    struct fixture *f;
+    struct layout_row row;
+    unsigned asked;  /* the leader, up to where it is to wait */
+    unsigned waited; /* until it has applied that */
+};
+
+static void learn_late(void *data, const struct cluster_request *request)
+{
+    struct late *late = data;
+
+    late->asked += request->kind == CLUSTER_REQUEST_QUERY && !request->local;
+    if (request->kind == CLUSTER_REQUEST_BARRIER && request->local) {
+        late->waited++;
+        snowflake_learn(late->f->fake.backend.snowflake, &late->row);
+    }
+}
+
+/* A name that this node does not know, or knows as deleted, may have been made elsewhere a moment
+ * ago: it catches up, and serves. Refused only once that is done; not without a leader. */
+static void test_a_layout_that_is_known_elsewhere(void **state)
+{
+    static const char *const asks[] = {
+        GET "k?layout=", "/api/layouts/", "/api/snowflake/decode/1?layout=",
+        "/api/snowflake/at?time=1700000000000&layout=", GET "k?layout="};
+    struct fixture *f = *state;
+    struct late late = {.f = f, .row = {.created_ms = T0}};
+
+    ASSERT(named_layout_preset("sonyflake", 9, &late.row.layout));
+    f->fake.watch_data = &late;
+    for (size_t i = 0; i < COUNT_OF(asks); i++) {
+        struct reply reply;
+        char target[96];
+
+        late.asked = late.waited = 0;
+        late.row.name_len = (uint16_t)snprintf(late.row.name, sizeof late.row.name, "late%zu", i);
+        if (i + 1 == COUNT_OF(asks)) { /* was deleted, and is made again */
+            late.row.deleted = true;
+            snowflake_learn(f->fake.backend.snowflake, &late.row);
+            late.row.deleted = false;
+        }
+        (void)snprintf(target, sizeof target, "%s%s", asks[i], late.row.name);
+        f->fake.watch = learn_late;
+        client_call(f->client, "GET", target, NULL, &reply);
+        f->fake.watch = NULL;
+        assert_int_equal(reply.status, 200);
+        assert_int_equal(late.asked, 1);
+        assert_int_equal(late.waited, 1);
+        reply_release(&reply);
+    }
+    f->fake.fail_with = ERR_NO_LEADER;
+    client_expect_error(f->client, "GET", GET "k?layout=other", NULL, 503, "no_leader");
+    f->fake.fail_with = 0;
+    client_expect_error(f->client, "GET", GET "k?layout=other", NULL, 404, "unknown_layout");
+}
+
 static void test_refused_before_anything_is_proposed(void **state)
 {
     static const char *const bodies[][2] = {
@@ -1103,6 +1161,7 @@ int main(void)
     };
     const struct CMUnitTest layouts_tests[] = {
         TEST_LAYOUTS(test_made_shown_and_deleted),
+        TEST_LAYOUTS(test_a_layout_that_is_known_elsewhere),
         TEST_LAYOUTS(test_refused_before_anything_is_proposed),
         TEST_LAYOUTS(test_ids_whose_worker_is_last),
         TEST_LAYOUTS(test_many_ids_whose_worker_is_last),

@@ -161,6 +161,52 @@ static void test_each_wait_ends_at_its_own_entry(void **state)
     asked_free(&later.asked);
 }
 
+/* For this node alone: nobody is asked, and a member that hangs is not waited for; beside one that
+ * waits for all, each ends at its own. */
+static void test_one_that_waits_for_this_node_alone(void **state)
+{
+    struct trio *t = *state;
+    struct driver *driver = &ring_node(&t->ring, t->follower)->replica.driver;
+    struct waited local = {0};
+    struct waited all = {0};
+    uint64_t index = driver_applied(driver)->index + 1;
+    size_t passed;
+
+    ring_pause(&t->ring, t->other);
+    passed = t->ring.passed[FRAME_APPLIED];
+    for (unsigned i = 0; i < 2; i++) { /* the second one's entry never comes */
+        asked_everywhere(&local.asked, index + 100 * i, NULL);
+        local.asked.base.local = true;
+        ask(&t->ring, t->follower, &local.asked, 500);
+        ring_run_ms(&t->ring, 100);
+        assert_int_equal(local.asked.done, 0);
+        ring_make(&t->ring, t->leader, i == 0 ? "b" : "c", 10);
+        ring_run_ms(&t->ring, RING_HEARTBEAT_MS + 25);
+        assert_int_equal(local.asked.done, i == 0);
+        assert_true(driver_applied(driver)->index >= index);
+        ring_run_ms(&t->ring, 500);
+        assert_int_equal(local.asked.done, 1);
+        assert_int_equal(local.asked.base.status, i == 0 ? 0 : ERR_TIMEOUT);
+        asked_free(&local.asked);
+        memset(&local, 0, sizeof local);
+    }
+    assert_int_equal(t->ring.passed[FRAME_APPLIED], passed);
+    asked_everywhere(&all.asked, index, &all.missing);
+    ask(&t->ring, t->follower, &all.asked, 200);
+    asked_everywhere(&local.asked, index, NULL);
+    local.asked.base.local = true;
+    ask(&t->ring, t->follower, &local.asked, 200);
+    ring_run_ms(&t->ring, 50);
+    expect_all(&local);
+    assert_int_equal(all.asked.done, 0);
+    ring_run_ms(&t->ring, 200);
+    expect_missing(&all, ERR_TIMEOUT, t->other, true);
+    ring_resume(&t->ring, t->other);
+    expect_idle(&t->ring);
+    asked_free(&local.asked);
+    asked_free(&all.asked);
+}
+
 /* --- who is missing --- */
 
 static void test_a_member_that_hangs_is_named(void **state)
@@ -485,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_a_lone_node_is_everybody),
         TRIO_TEST(test_all_waits_ask_together),
         TRIO_TEST(test_each_wait_ends_at_its_own_entry),
+        TRIO_TEST(test_one_that_waits_for_this_node_alone),
         TRIO_TEST(test_a_member_that_hangs_is_named),
         TRIO_TEST(test_a_dead_member_is_named),
         TRIO_TEST(test_the_node_that_waits_is_one_of_them),

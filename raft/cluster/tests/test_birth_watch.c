@@ -57,17 +57,20 @@ static void test_nobody_stands_for_election_before_it_has_met_all(void **state)
 {
     RING ring = {.apart = true};
     struct wire_birth said;
+    const struct birth_watch *births;
     struct birth birth;
     uint64_t first = 0;
 
     (void)state;
     ring_start(&ring, 3);
+    births = &ring_node(&ring, 1)->replica.peers.births;
     expect_no_candidate(&ring);
     assert_int_equal(ring_meet(&ring, 2, 1), 0); /* a majority is not enough */
     assert_int_equal(ring_meet(&ring, 1, 2), 0);
     assert_int_equal(waits_of(&ring, 1), 1);
     assert_int_equal(wait_for(&ring, 1, 3), BIRTH_WAIT_UNMET);
     expect_no_candidate(&ring);
+    assert_true(births->changes > 0 && births->told_changes == births->changes); /* once logged */
     assert_int_equal(ring_meet(&ring, 3, 1), 0); /* who has met all goes first; others may vote */
     assert_int_equal(waits_of(&ring, 1), 0);
     ring_run_ms(&ring, LONG_MS);

@@ -231,6 +231,42 @@ static void test_requests_wait_while_leadership_moves(void **state)
     asked_free(&put);
 }
 
+/* Which nobody took: requests wait for it, so the leader serves for a while before the next try. */
+static void test_a_handover_that_failed_pauses(void **state)
+{
+    struct trio *t = *state;
+    const struct handover *handover = &ring_node(&t->ring, t->leader)->replica.membership.handover;
+    struct asked lead;
+    struct asked put;
+    unsigned ms = 0;
+
+    ring_run_ms(&t->ring, 100);
+    ring_pause(&t->ring, t->other);
+    asked_member(&lead, MEMBER_ASK_LEAD, t->other, "");
+    ask(&t->ring, t->leader, &lead, 5 * RING_ELECTION_MS);
+    for (; handover->failed == 0; ms++) {
+        assert_in_range(ms, 0, 3 * RING_ELECTION_MS + 10);
+        ring_run_ms(&t->ring, 1);
+    }
+    asked_put(&put, "a", 10);
+    ask(&t->ring, t->leader, &put, PATIENCE_MS);
+    for (ms = 0; ms < RING_ELECTION_MS - 10; ms++) {
+        assert_false(handover->active);
+        ring_run_ms(&t->ring, 1);
+    }
+    assert_int_equal(put.done, 1);
+    assert_int_equal(put.base.status, 0);
+    for (ms = 0; !handover->active; ms++) {
+        assert_in_range(ms, 0, RING_ELECTION_MS);
+        ring_run_ms(&t->ring, 1);
+    }
+    ring_resume(&t->ring, t->other);
+    ring_run_ms(&t->ring, 5 * RING_ELECTION_MS);
+    assert_int_equal(lead.done, 1);
+    asked_free(&lead);
+    asked_free(&put);
+}
+
 /* A voter that is removed gives its vote back once all of the log is committed. What is asked
  * meanwhile waits for that, else there would be no such moment under load. */
 static void test_requests_wait_while_a_vote_is_taken(void **state)
@@ -625,6 +661,7 @@ int main(void)
         cmocka_unit_test(test_so_many_wait),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_given_up),
+        TRIO_TEST(test_a_handover_that_failed_pauses),
         TRIO_TEST(test_requests_wait_while_a_vote_is_taken),
         TRIO_TEST(test_a_removal_is_given_up),
         cmocka_unit_test(test_a_catch_up_of_an_earlier_change_does_not_count),

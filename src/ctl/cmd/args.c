@@ -74,6 +74,19 @@ static enum ctl_exit args_unknown(const struct parsing *parsing)
 
 /* --- options --- */
 
+/* Does a value, or an operand, name a file? */
+static bool is_file(const char *text)
+{
+    return text != NULL && strstr(text, "FILE") != NULL;
+}
+
+/* A backup is verified as a file before it is kept, and a terminal never gets one; only rows are
+ * read from standard input. */
+static enum ctl_exit args_check_file(const char *what, const char *path)
+{
+    return strcmp(path, "-") != 0 ? CTL_DONE : ctl_fail(CTL_USAGE, "%s: " SETTINGS_NO_STREAM, what);
+}
+
 /* The value of an option: after its '=', or the next word. */
 static enum ctl_exit args_value_of(struct parsing *parsing, const char *name, const char *given,
                                    const char **ret_value)
@@ -112,7 +125,10 @@ static enum ctl_exit args_take_own(struct parsing *parsing, const char *word, co
         *value = "";
         return given == NULL ? CTL_DONE : ctl_fail(CTL_USAGE, "%s has no value", word);
     }
-    return args_value_of(parsing, word, given, value);
+    if (args_value_of(parsing, word, given, value) != CTL_DONE) {
+        return CTL_USAGE;
+    }
+    return is_file(option->value) ? args_check_file(word, *value) : CTL_DONE;
 }
 
 /* --name, --name=VALUE, -n or -nVALUE. */
@@ -229,12 +245,6 @@ static void describe(const struct command *command, struct buf *out)
 
 /* --- completions --- */
 
-/* Does a value, or an operand, name a file? */
-static bool is_file(const char *text)
-{
-    return text != NULL && strstr(text, "FILE") != NULL;
-}
-
 static void complete_put(const char *dashes, const char *word, const char *text, struct buf *out)
 {
     buf_printf(out, "%s%s\t%s\n", dashes, word, text != NULL ? text : "");
@@ -340,7 +350,9 @@ static enum ctl_exit args_take_operands(struct parsing *parsing)
     for (unsigned i = 0; i < given; i++) {
         ctl->args.operands[i] = parsing->words[used + i];
     }
-    return CTL_DONE;
+    return given > 0 && is_file(operands) && command->source == NULL
+               ? args_check_file("FILE", ctl->args.operands[0])
+               : CTL_DONE;
 }
 
 enum ctl_exit args_parse(struct ctl *ctl, int argc, char **argv, bool *ret_run)

@@ -133,6 +133,19 @@ static char *settings_trim(char *text)
     return text;
 }
 
+/* No setting that names a file takes standard input. */
+static void refuse_streams(const struct settings *settings, struct buf *why)
+{
+    for (unsigned setting = 0; setting < SETTINGS && why->len == 0; setting++) {
+        const char *value = settings->values[setting];
+
+        if (strcmp(SETTINGS_ABOUT[setting].value, "FILE") == 0 && value != NULL &&
+            strcmp(value, "-") == 0) {
+            buf_printf(why, "%s: " SETTINGS_NO_STREAM, SETTINGS_ABOUT[setting].name);
+        }
+    }
+}
+
 /* The lines of the file, if there is one. */
 static void take_file(struct settings *settings, struct buf *why)
 {
@@ -266,7 +279,11 @@ int settings_load(struct settings *settings, struct buf *why)
         }
         set_unless_set(settings, setting, getenv(name));
     }
-    take_file(settings, why);
+    refuse_streams(settings, why);
+    if (why->len == 0) {
+        take_file(settings, why);
+        refuse_streams(settings, why);
+    }
     text = values[SETTING_TIMEOUT];
     if (why->len == 0 && text != NULL &&
         text_parse_decimal(text, strlen(text), 1, SETTINGS_TIMEOUT_MAX_S, &seconds) != 0) {

@@ -81,6 +81,9 @@ enum setting {
 #define SETTINGS_TIMEOUT_MAX_S 3600
 #define SETTINGS_FILE_BYTES (64 << 10) /* of any file that is read; more: refused */
 #define SETTINGS_TOKEN_BYTES 4096      /* a longer token is refused */
+/* Of "-" where a file is to be named, except one with rows for `import`. */
+#define SETTINGS_NO_STREAM                                                                         \
+    "\"-\" does not mean standard input or output here: name a file; one of that name is ./-"
 
 struct settings {
     char *values[SETTINGS]; /* NULL: not set */

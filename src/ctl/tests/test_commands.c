@@ -162,6 +162,50 @@ static void test_command_lines(void **state)
         CTL_USAGE);
 }
 
+/* Every operand, option and setting that names a file: only `import` reads standard input. */
+static void test_a_dash_is_no_file(void **state)
+{
+    struct ctl ctl;
+    bool run;
+
+    (void)state;
+    for (const struct command *at = COMMANDS; at->family != NULL; at++) {
+        const char *words[] = {at->family, at->name != NULL ? at->name : "-", "-", NULL};
+
+        if (at->operands != NULL && strstr(at->operands, "FILE") != NULL) {
+            words[1 + (at->name != NULL)] = "-";
+            words[2 + (at->name != NULL)] = NULL;
+            assert_int_equal(parse(&ctl, words, &run), at->source != NULL ? CTL_DONE : CTL_USAGE);
+        }
+        for (EACH_OPTION(option, at->options)) {
+            char text[64];
+
+            if (option->value == NULL || strstr(option->value, "FILE") == NULL) {
+                continue;
+            }
+            (void)snprintf(text, sizeof text, "--%s=-", option->name);
+            words[1 + (at->name != NULL)] = text;
+            words[2 + (at->name != NULL)] = NULL;
+            assert_int_equal(parse(&ctl, words, &run), CTL_USAGE);
+        }
+    }
+    for (unsigned i = 0; i < SETTINGS; i++) {
+        const char *words[] = {"status", NULL, NULL};
+        char text[64];
+        BUF_LOCAL(why);
+
+        if (strcmp(SETTINGS_ABOUT[i].value, "FILE") != 0) {
+            continue;
+        }
+        (void)snprintf(text, sizeof text, "--%s=-", SETTINGS_ABOUT[i].name);
+        words[1] = text;
+        assert_int_equal(parse(&ctl, words, &run), CTL_DONE);
+        assert_int_equal(settings_load(&ctl.settings, &why), ERR_INVALID);
+        assert_non_null(strstr(buf_text(&why), "one of that name is ./-"));
+        settings_free(&ctl.settings);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_no_option_hides_a_setting),
         cmocka_unit_test(test_an_option_has_a_value_everywhere_or_nowhere),
         cmocka_unit_test(test_command_lines),
+        cmocka_unit_test(test_a_dash_is_no_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

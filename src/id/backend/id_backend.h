@@ -283,10 +283,11 @@ struct id_tag_figures {
 
 /* The data directory and its file, as last seen by the writer; zeros: not known. */
 struct id_disk_figures {
-    uint64_t map_bytes;  /* most that the file may grow to: data.map-bytes */
-    uint64_t used_bytes; /* of it */
-    uint64_t disk_bytes; /* of the file system */
-    uint64_t disk_free_bytes;
+    uint64_t map_bytes;           /* most that the file may grow to: data.map-bytes */
+    uint64_t used_bytes;          /* of it */
+    uint64_t disk_bytes;          /* of the file system */
+    uint64_t disk_free_bytes;     /* for the file: by quotas and RLIMIT_FSIZE too */
+    const char *bound;            /* while low: what is nearly full; NULL: not known */
     uint64_t views_ended;         /* backups and snapshots ended to free space, since the start */
     struct histogram_view commit; /* from a commit's first operation until it is durable */
     struct histogram_view flush;  /* of this, write and sync */

@@ -193,6 +193,10 @@ int config_fail_at(struct config_error *ret_error, const char *place, ...)
 
 /* --- files --- */
 
+/* Is it a path of 1 to LIMIT_PATH_BYTES bytes? Not "-", which no command of leafd takes for
+ * standard input or output: a file of that name is "./-". 0, or ERR_INVALID with the rule. */
+int config_path_check(const char *path, struct config_error *ret_error) MUST_CHECK;
+
 /* Read the first `room` bytes of a file at once, without waiting. No other copy of them stays in
  * memory. The file must be regular and not world-writable; a private file must be open to its owner
  * alone. */

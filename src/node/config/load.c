@@ -751,12 +751,8 @@ static const struct {
 static int set_file(struct config *config, const char *path, const char *from,
                     struct config_error *ret_error)
 {
-    if (path[0] == '\0' || strlen(path) > LIMIT_PATH_BYTES) {
-        return config_fail(ret_error, "%s: must be a path of 1 to %d bytes", from,
-                           LIMIT_PATH_BYTES);
-    }
     config->file = path;
-    return 0;
+    return config_path_check(path, ret_error) == 0 ? 0 : config_fail_at(ret_error, "%s", from);
 }
 
 /* Set the setting that a source names; a flag's name may include its value. The error says where,

@@ -46,6 +46,17 @@ int config_fail_at(struct config_error *ret_error, const char *place, ...)
     return ERR_INVALID;
 }
 
+int config_path_check(const char *path, struct config_error *ret_error)
+{
+    if (path[0] == '\0' || strlen(path) > LIMIT_PATH_BYTES) {
+        return config_fail(ret_error, "must be a path of 1 to %d bytes", LIMIT_PATH_BYTES);
+    }
+    return strcmp(path, "-") != 0
+               ? 0
+               : config_fail(ret_error, "\"-\" does not mean standard input or output here: name a "
+                                        "file or directory; one of that name is ./-");
+}
+
 /* --- types --- */
 
 #define QUOTED_BYTES 160 /* of a value in an error text; the rest is cut */
@@ -60,6 +71,7 @@ struct setting_type {
     const char *const *words; /* of parse_word(); ends with NULL */
     bool is_bytes;            /* of parse_number(): with KiB, MiB, ... */
     bool is_name;             /* of parse_text(): letters, digits, '.', '_', '-' */
+    bool is_path;             /* of parse_text(): config_path_check() */
     bool is_address;          /* of parse_text(): host:port, */
     const char *or_word;      /* or this; or NULL */
     bool with_id;             /* of parse_peers(): id=host:port */
@@ -219,6 +231,7 @@ static int parse_text(const struct setting *setting, const char *text, void *fie
 
     if (len < setting->min || len > setting->max || !is_printable(text) ||
         (type->is_name && !is_name(text)) ||
+        (type->is_path && text[0] != '\0' && config_path_check(text, why) != 0) ||
         (is_address && text[0] != '\0' && check_address(text, why) != 0)) {
         return ERR_INVALID;
     }
@@ -508,7 +521,8 @@ static const struct setting_type setting_name = {.parse = parse_text,
                                                  .rule = "{} to {} of A-Z a-z 0-9 . _ -",
                                                  .brief = "a name"};
 #define PATH_RULE                                                                                  \
-    .parse = parse_text, .rule = "a path of {} to {} bytes, without control characters and quotes"
+    .parse = parse_text, .is_path = true,                                                          \
+    .rule = "a path of {} to {} bytes, without control characters and quotes"
 
 const struct setting_type setting_path = {PATH_RULE, .brief = "a file"};
 static const struct setting_type setting_directory = {PATH_RULE, .brief = "a directory"};

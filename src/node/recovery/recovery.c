@@ -115,9 +115,8 @@ static int set_path(struct options *options, const struct flag *flag, const char
 {
     const char **path = member_of(options, flag);
 
-    if (value[0] == '\0' || strlen(value) > LIMIT_PATH_BYTES) {
-        return config_fail(ret_error, "%s: must be a path of 1 to %d bytes", flag->name,
-                           LIMIT_PATH_BYTES);
+    if (config_path_check(value, ret_error) != 0) {
+        return config_fail_at(ret_error, "%s", flag->name);
     }
     if (path == options->compare) { /* the first of several */
         if (options->compare_count == LIMIT_NODES) {
@@ -207,8 +206,12 @@ int options_read(enum options_command command, char *const argv[], struct option
         const char *value = argument[len] == '=' ? argument + len + 1 : argv[1];
         const struct flag *flag = NULL;
 
-        if (argument[0] != '-' && command == OPTIONS_RESTORE && options.file == NULL) {
+        if ((argument[0] != '-' || argument[1] == '\0') && command == OPTIONS_RESTORE &&
+            options.file == NULL) {
             options.file = argument;
+            if (config_path_check(argument, ret_error) != 0) {
+                return config_fail_at(ret_error, "FILE");
+            }
             continue;
         }
         for (size_t i = 0; i < COUNT_OF(flags) && flag == NULL; i++) {

@@ -16,10 +16,12 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/quota.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -238,6 +240,15 @@ static int listener(void)
 }
 
 /* What a node and its libraries do at any time. */
+static long quota_call(unsigned long command)
+{
+    struct dqblk quota = {0};
+
+    errno = 0;
+    return syscall(SYS_quotactl_fd, open_in("data", O_RDONLY), command << SUBCMDSHIFT | USRQUOTA,
+                   geteuid(), &quota);
+}
+
 static void needed_calls(void)
 {
     struct addrinfo *found = NULL;
@@ -254,6 +265,9 @@ static void needed_calls(void)
     memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     NEED(memory != MAP_FAILED && munmap(memory, 1 << 20) == 0);
     NEED(open("/etc/passwd", O_RDONLY) >= 0);
+    /* The own quota, if the file system has any; and none is set. */
+    NEED(quota_call(Q_GETQUOTA) == 0 || errno != EPERM);
+    FAILS_WITH(EPERM, quota_call(Q_SETQUOTA));
 }
 
 static void forbidden_calls(void)

@@ -36,9 +36,10 @@ enum cluster_request_kind {
     /* payload: a request that the service answers only as the leader of the term in which it was
      * confirmed (service_ops.lead) */
     CLUSTER_REQUEST_LEADER = 11,
-    /* index: of an entry of the log. Status 0 once all members have applied it; else ERR_TIMEOUT,
-     * ERR_OVERLOADED (LIMIT_BARRIER_WAITS) or ERR_SHUTTING_DOWN, and out, a struct missing_members,
-     * has those that have not, as far as this node knows. The reply is unchanged */
+    /* index: of an entry of the log. Status 0 once all members have applied it (local: this node);
+     * else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_BARRIER_WAITS) or ERR_SHUTTING_DOWN, and out, a
+     * struct missing_members, has those that have not, as far as this node knows (local: NULL). The
+     * reply is unchanged */
     CLUSTER_REQUEST_BARRIER,
     CLUSTER_REQUEST_KINDS /* the service's own begin here */
 };
@@ -68,7 +69,7 @@ struct batch_item {
  */
 struct cluster_request {
     unsigned kind; /* enum cluster_request_kind, or one of the service's */
-    bool local;    /* a QUERY: this node's state, however old */
+    bool local;    /* a QUERY: this node's state, however old; a BARRIER: this node alone */
     bool fresh;    /* ID_REQUEST_OPEN: by the leader's row, even for a known tag */
     /* a COMMAND: the caller has stamped it. It is repeated as any other, but is not part of this
      * node's session. */

@@ -27,7 +27,8 @@
 #define COMMITS 150
 #define SEEDS 2
 
-enum manner { ONCE, ONCE_BUT_DONE, SHORT, FROM_THEN_ON, MANNERS };
+/* ONCE_BY_QUOTA: once, with an error that means a full disk, while the disk has room. */
+enum manner { ONCE, ONCE_BUT_DONE, ONCE_BY_QUOTA, SHORT, FROM_THEN_ON, MANNERS };
 
 /* Which call on a regular file fails, and how. */
 struct failure {
@@ -72,7 +73,7 @@ static bool strikes(int fd)
 
 static ssize_t fail_io(void)
 {
-    errno = EIO;
+    errno = failure.manner == ONCE_BY_QUOTA ? EDQUOT : EIO;
     return -1;
 }
 
@@ -161,7 +162,7 @@ static bool commit_once(struct world *world, struct store_op_list *list)
     if (err == 0) {
         return true;
     }
-    assert_int_equal(err, ERR_IO);
+    assert_int_equal(err, failure.manner == ONCE_BY_QUOTA ? ERR_DISK_FULL : ERR_IO);
     assert_true(error.text[0] != '\0');
     world->store->ops->close(world->store);
     must_open(world);

@@ -3,11 +3,17 @@
  * which views end so that a change has room.
  *
  * Shows backup-slow. */
+#include <dlfcn.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/quota.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,7 +127,7 @@ static size_t expect_room(struct fixture *fixture)
     struct lmdb_txn txn;
     size_t pages;
 
-    lmdb_env_space(&fixture->env, fixture->path, UINT64_MAX, &space);
+    lmdb_env_space(&fixture->env, UINT64_MAX, &space);
     assert_int_equal(lmdb_begin(&fixture->env, 0, &txn, &fixture->error), 0);
     pages = put_pages(&txn, 1, MAP_BYTES);
     lmdb_abort(&txn);
@@ -407,6 +413,108 @@ static void test_room_of_the_map_fits_the_disk(void **state)
     }
 }
 
+/* This program's own syscall() stands before libc's, and answers the question for a quota while one
+ * is set: not every kernel has quotas. */
+static struct dqblk quotas[2]; /* of user, group */
+static bool quotas_are_set;
+
+long syscall(long number, ...)
+{
+    long (*next)(long number, ...);
+    void *symbol = dlsym(RTLD_NEXT, "syscall");
+    long a[6];
+    va_list args;
+
+    va_start(args, number);
+    for (size_t i = 0; i < 6; i++) {
+        a[i] = va_arg(args, long);
+    }
+    va_end(args);
+    if (number == SYS_quotactl_fd && quotas_are_set) {
+        unsigned type = (unsigned)a[1] & SUBCMDMASK;
+
+        assert_int_equal((unsigned)a[1] >> SUBCMDSHIFT, Q_GETQUOTA);
+        assert_int_equal(a[2], type == USRQUOTA ? geteuid() : getegid());
+        memcpy((void *)(uintptr_t)a[3], &quotas[type], sizeof quotas[type]);
+        return 0;
+    }
+    memcpy(&next, &symbol, sizeof next);
+    return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* statvfs(2) knows of no user's or group's quota: the nearest of all limits is the room. */
+static void test_room_of_a_quota(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct store_lmdb_config config = {
+        .use = STORE_LMDB_NODE, .dir = fixture->path, .map_bytes = 1ULL << 30};
+    struct store_space space;
+    struct statvfs fs;
+    bool made;
+
+    assert_int_equal(store_lmdb_open(&config, &fixture->store, &made, &fixture->error), 0);
+    quotas_are_set = true;
+    for (unsigned type = 0; type < 4; type++) { /* soft and hard ones, of user and group */
+        uint64_t *soft = &quotas[type % 2].dqb_bsoftlimit;
+        uint64_t *limit = type < 2 ? &quotas[type % 2].dqb_bhardlimit : soft;
+
+        memset(quotas, 0, sizeof quotas);
+        quotas[type % 2].dqb_curspace = 10 << 20;
+        *limit = (LIMIT_STORE_LOW_BYTES + (10 << 20)) / 1024; /* in KiB */
+        fixture->store->ops->space(fixture->store, &space);
+        assert_int_equal(space.disk_free_bytes, LIMIT_STORE_LOW_BYTES);
+        assert_false(space.low);
+        quotas[type % 2].dqb_curspace += 1 << 20; /* more than free pages */
+        fixture->store->ops->space(fixture->store, &space);
+        assert_int_equal(space.disk_free_bytes, LIMIT_STORE_LOW_BYTES - (1 << 20));
+        assert_true(space.low);
+        assert_string_equal(space.bound, type % 2 == USRQUOTA ? "the disk quota of the user"
+                                                              : "the disk quota of the group");
+        quotas[type % 2].dqb_curspace = UINT64_MAX; /* beyond it */
+        fixture->store->ops->space(fixture->store, &space);
+        assert_int_equal(space.disk_free_bytes, 0);
+        quotas[type % 2].dqb_curspace = 0;
+        *limit = UINT64_MAX / 1024; /* farther than the disk's end */
+        fixture->store->ops->space(fixture->store, &space);
+        assert_int_equal(statvfs(fixture->path, &fs), 0);
+        assert_false(space.low);
+        assert_true(space.disk_free_bytes <= (uint64_t)fs.f_blocks * fs.f_frsize);
+    }
+    quotas_are_set = false;
+}
+
+/* statvfs(2) does not know of RLIMIT_FSIZE: the room ends before writes fail, and comes back. */
+static void test_room_of_a_file_that_may_not_grow(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct store_lmdb_config config = {
+        .use = STORE_LMDB_NODE, .dir = fixture->path, .map_bytes = 1ULL << 30};
+    struct store_space space;
+    struct rlimit before;
+    struct rlimit limit;
+    bool made;
+
+    assert_int_equal(store_lmdb_open(&config, &fixture->store, &made, &fixture->error), 0);
+    fixture->store->ops->space(fixture->store, &space);
+    assert_false(space.low);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = space.used_bytes + LIMIT_STORE_LOW_BYTES + PAGE_BYTES;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    fixture->store->ops->space(fixture->store, &space);
+    assert_false(space.low);
+    assert_int_equal(space.disk_free_bytes, LIMIT_STORE_LOW_BYTES + PAGE_BYTES);
+    limit.rlim_cur = space.used_bytes + LIMIT_STORE_LOW_BYTES / 2;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    fixture->store->ops->space(fixture->store, &space);
+    assert_true(space.low);
+    assert_int_equal(space.disk_free_bytes, LIMIT_STORE_LOW_BYTES / 2);
+    assert_string_equal(space.bound, "the room within RLIMIT_FSIZE");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    fixture->store->ops->space(fixture->store, &space);
+    assert_false(space.low);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -417,6 +525,8 @@ int main(void)
         TEST(test_room_is_made_for_a_commit),
         TEST(test_room_that_is_low_lends_a_view),
         TEST(test_room_of_the_map_fits_the_disk),
+        TEST(test_room_of_a_quota),
+        TEST(test_room_of_a_file_that_may_not_grow),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,6 +159,8 @@ static void test_bool_level(void **state)
 
 static void test_texts(void **state)
 {
+    static const char *const paths[] = {"--data-dir", "--cluster-secret-file", "--peer-tls-dir",
+                                        "--http-tls-dir", "--auth-tokens-file"};
     struct config_fixture *f = *state;
     char text[LIMIT_PATH_BYTES + 2];
 
@@ -184,6 +186,12 @@ static void test_texts(void **state)
     expect_flag_error(f, "--data-dir", "a\nb", "\"a\\x0ab\" is not valid");
     expect_flag_error(f, "--data-dir", "a\"b", "must be a path");
     expect_flag_ok(f, "--data-dir", "/päth with blanks/#1");
+    expect_flag_ok(f, "--data-dir", "./-");
+    /* No command reads standard input or writes a stream. */
+    expect_flag_error(f, "--config", "-", "--config: \"-\" does not mean standard input");
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        expect_flag_error(f, paths[i], "-", "\"-\" does not mean standard input");
+    }
 }
 
 static void test_value_length(void **state)
