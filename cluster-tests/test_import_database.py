@@ -233,7 +233,8 @@ def postgres_server():
 @pytest.fixture
 def postgres(postgres_server):
     """Without anything that other tests have made."""
-    postgres_server.run("DROP SCHEMA IF EXISTS s, public CASCADE; CREATE SCHEMA public;"
+    postgres_server.run('DROP SCHEMA IF EXISTS s, "a$do$", "a$of$", public CASCADE;'
+                        "CREATE SCHEMA public;"
                         "GRANT USAGE ON SCHEMA public TO PUBLIC;")
     return postgres_server
 
@@ -289,6 +290,10 @@ echo "$given" | {databases.found("psql")} "$@"
     ("CREATE SEQUENCE wrong INCREMENT -1", "postgres", 'delta is "-1"'),
     ("CREATE SEQUENCE wrong INCREMENT 50", "postgres", "leafd hands out every number"),
     ("CREATE SEQUENCE wrong", "reader", '"not for this user to read"'),
+    ('CREATE SCHEMA "a$do$"; CREATE SEQUENCE "a$do$".wrong', "postgres",
+     '"that of a sequence with $do$ or $of$ in its name"'),
+    ('CREATE SCHEMA "a$of$"; CREATE SEQUENCE "a$of$".wrong', "postgres",
+     '"that of a sequence with $do$ or $of$ in its name"'),
     ("SELECT 1", "postgres", "no table or sequence of this name counts"),
     ("SELECT 1", "nobody", 'role "nobody" does not exist'),
 ])

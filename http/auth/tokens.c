@@ -420,7 +420,7 @@ static int read_lines(struct tokens_reader *reader, struct field text)
         if (line.len > 0 && line.at[line.len - 1] == '\r') {
             line.len--;
         }
-        while (line.len > 0 && (line.at[0] == ' ' || line.at[0] == '\t')) {
+        while (line.len > 0 && text_is_blank(line.at[0])) {
             line = (struct field){line.at + 1, line.len - 1};
         }
         if (memchr(line.at, '\0', line.len) != NULL) {

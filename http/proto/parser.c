@@ -661,11 +661,6 @@ static enum parser_event bad_chunk(struct parser *parser)
     return malformed(parser, "a malformed chunk in the request body");
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 static enum parser_event chunk_size(struct parser *parser, char c)
 {
     int value = text_hex_digit(c);
@@ -675,7 +670,7 @@ static enum parser_event chunk_size(struct parser *parser, char c)
         parser->body_left = parser->body_left << 4 | (uint64_t)value;
         return PARSER_MORE;
     }
-    if (parser->digit_count == 0 || (c != '\r' && c != ';' && !is_space(c))) {
+    if (parser->digit_count == 0 || (c != '\r' && c != ';' && !text_is_blank(c))) {
         return bad_chunk(parser);
     }
     if (parser->body_bytes + parser->body_left > LIMIT_HTTP_BODY_BYTES) {
@@ -696,7 +691,7 @@ static enum parser_event extension_next(struct parser *parser, char c)
         parser->state = BODY_EXT_START;
     } else if (c == '=' && is_name) {
         parser->state = BODY_EXT_VALUE_START;
-    } else if (is_space(c)) {
+    } else if (text_is_blank(c)) {
         parser->state = is_name ? BODY_EXT_EQUALS : BODY_EXT_SEMICOLON;
     } else if (c == '\r' && !is_spaced) {
         parser->state = BODY_SIZE_LF;
@@ -718,7 +713,7 @@ static enum parser_event extension(struct parser *parser, char c)
             parser->state = parser->state == BODY_EXT_START ? BODY_EXT_NAME : BODY_EXT_VALUE;
         } else if (c == '"' && parser->state == BODY_EXT_VALUE_START) {
             parser->state = BODY_EXT_QUOTED;
-        } else if (!is_space(c)) {
+        } else if (!text_is_blank(c)) {
             return bad_chunk(parser);
         }
         return PARSER_MORE;

@@ -95,14 +95,24 @@ bool text_hex(const char *text, size_t count, uint8_t *ret_bytes)
 
 const char *text_trim(const char *text, size_t *len)
 {
-    while (*len > 0 && (text[0] == ' ' || text[0] == '\t')) {
+    while (*len > 0 && text_is_blank(text[0])) {
         text++;
         (*len)--;
     }
-    while (*len > 0 && (text[*len - 1] == ' ' || text[*len - 1] == '\t')) {
+    while (*len > 0 && text_is_blank(text[*len - 1])) {
         (*len)--;
     }
     return text;
+}
+
+char *text_strip(char *text, const char *blanks)
+{
+    char *end = text + strlen(text);
+
+    while (end > text && strchr(blanks, end[-1]) != NULL) {
+        *--end = '\0';
+    }
+    return text + strspn(text, blanks);
 }
 
 bool text_next(const char **at, const char *end, char separator, const char **ret_part,

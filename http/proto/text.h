@@ -35,8 +35,18 @@ int text_hex_digit(char c);
 /* Read count bytes from 2 * count hex digits. False: they are not hex digits. */
 bool text_hex(const char *text, size_t count, uint8_t *ret_bytes);
 
+/* A blank or a tab. */
+static inline bool text_is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
 /* Take blanks and tabs off both ends; *len becomes less. Returns the new beginning. */
 const char *text_trim(const char *text, size_t *len);
+
+/* Take these characters off both ends of a text that ends with NUL, which becomes shorter. Returns
+ * the new beginning. */
+char *text_strip(char *text, const char *blanks);
 
 /* The next part of a list, up to the separator, trimmed; moves *at behind it. False at the end. */
 bool text_next(const char **at, const char *end, char separator, const char **ret_part,

@@ -259,6 +259,22 @@ static void test_reads_times(void **state)
     }
 }
 
+static void test_strip(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *stripped;
+    } rows[] = {{"a b", "a b"}, {" \ta \tb\t ", "a \tb"}, {" \t", ""}, {"", ""}, {"a\r ", "a\r"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[16];
+
+        (void)snprintf(text, sizeof text, "%s", rows[i].text);
+        assert_string_equal(text_strip(text, " \t"), rows[i].stripped);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_decimal_as_printf),
         cmocka_unit_test(test_parse_decimal_bounds),
         cmocka_unit_test(test_text_is),
+        cmocka_unit_test(test_strip),
         cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_reads_times),
         cmocka_unit_test(test_json_is_always_valid),

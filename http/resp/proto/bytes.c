@@ -101,11 +101,6 @@ HOT static enum words_result read_array(struct scan *scan)
     return result == WORDS_DONE && count == 0 ? WORDS_NOTHING : result;
 }
 
-static bool is_word_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 /* The words of a line. */
 static enum words_result read_inline(struct scan *scan)
 {
@@ -129,7 +124,7 @@ static enum words_result read_inline(struct scan *scan)
     while (at < end) {
         size_t start = at;
 
-        while (at < end && !is_word_blank(data[at])) {
+        while (at < end && !text_is_blank(data[at])) {
             unsigned char c = (unsigned char)data[at++];
 
             if (c < 0x20 || c == '"' || c == '\'') {
@@ -145,7 +140,7 @@ static enum words_result read_inline(struct scan *scan)
         if (at > start) {
             words->word[words->count++] = (struct word){(uint16_t)start, (uint16_t)(at - start)};
         }
-        while (at < end && is_word_blank(data[at])) {
+        while (at < end && text_is_blank(data[at])) {
             at++;
         }
     }

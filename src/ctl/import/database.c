@@ -309,12 +309,15 @@ static void mysql_put_rows(const struct database *database, struct buf *out)
     sql_put(out, database, " FROM `$t` t;\n");
 }
 
-/* Sequences: the next value of nextval(). A MAXVALUE that was set is a mark. */
+/* Sequences: the next value of nextval(). A MAXVALUE that was set is a mark. A name may not end the
+ * quotes $do$ and $of$ of the guard's statement, or its maker would write that. */
 static void postgres_put_sequences(const struct database *database, struct buf *out)
 {
     buf_printf(out, "SELECT CASE schemaname WHEN 'public' THEN '' ELSE schemaname || '.' END"
                     " || sequencename AS tag,"
                     " CASE WHEN cycle THEN 'that of a sequence with CYCLE'"
+                    " WHEN schemaname || '.' || sequencename ~ '[$](do|of)[$]'"
+                    " THEN 'that of a sequence with $do$ or $of$ in its name'"
                     " WHEN NOT has_sequence_privilege(format('%%I.%%I', schemaname, sequencename),"
                     " 'USAGE, SELECT') THEN 'not for this user to read'"
                     " ELSE COALESCE(last_value::numeric + increment_by, start_value)::text END"

@@ -26,6 +26,7 @@
 #define TRY_MS 4000     /* for one server, if others can be asked */
 #define CONNECT_MS 3000 /* at most, within a request's time */
 #define RETRY_AFTER_MAX_S 3600
+#define BLANKS_OF_LINE " \t\n\v\f\r"
 
 /* One request, over all its tries. */
 struct asking {
@@ -120,19 +121,6 @@ static int settings_read_file(const char *path, mode_t bad_mode, const char *rul
     return why->len == 0 ? 0 : ERR_INVALID;
 }
 
-static char *settings_trim(char *text)
-{
-    char *end = text + strlen(text);
-
-    while (end > text && isspace((unsigned char)end[-1])) {
-        *--end = '\0';
-    }
-    while (isspace((unsigned char)*text)) {
-        text++;
-    }
-    return text;
-}
-
 /* No setting that names a file takes standard input. */
 static void refuse_streams(const struct settings *settings, struct buf *why)
 {
@@ -175,7 +163,7 @@ static void take_file(struct settings *settings, struct buf *why)
     }
     rest = buf_text(&text);
     for (unsigned number = 1; why->len == 0 && (line = strsep(&rest, "\n")) != NULL; number++) {
-        char *name = settings_trim(line);
+        char *name = text_strip(line, BLANKS_OF_LINE);
         char *value = strchr(name, '=');
         unsigned setting = 0;
 
@@ -187,12 +175,12 @@ static void take_file(struct settings *settings, struct buf *why)
             return;
         }
         *value++ = '\0';
-        name = settings_trim(name);
+        name = text_strip(name, BLANKS_OF_LINE);
         while (setting < SETTING_CONFIG && strcmp(name, SETTINGS_ABOUT[setting].name) != 0) {
             setting++;
         }
         if (setting < SETTING_CONFIG) {
-            set_unless_set(settings, (enum setting)setting, settings_trim(value));
+            set_unless_set(settings, (enum setting)setting, text_strip(value, BLANKS_OF_LINE));
         } else {
             buf_printf(why, "%s:%u: there is no setting %.64s%s", buf_text(&path), number, name,
                        strcmp(name, "token") == 0 ? "; name a file with it by token-file" : "");
@@ -217,7 +205,7 @@ static void load_token(struct settings *settings, struct buf *why)
     } else {
         return;
     }
-    token = settings_trim(buf_text(&text));
+    token = text_strip(buf_text(&text), BLANKS_OF_LINE);
     while (token[word] > ' ' && token[word] <= '~') {
         word++;
     }
@@ -253,7 +241,7 @@ static bool find_local_nodes(struct settings *settings)
     if (!runs || settings_read_file(SETTINGS_LOCAL "/servers", 022, "", &text, &why) != 0) {
         return false;
     }
-    addresses = settings_trim((char *)text.data);
+    addresses = text_strip((char *)text.data, BLANKS_OF_LINE);
     copy = rest = MUST_HAVE(strdup(addresses));
     while (runs && rest != NULL) {
         runs = address_is_loopback(strsep(&rest, ","));

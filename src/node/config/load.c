@@ -806,21 +806,7 @@ static int assign(struct config *config, enum config_source source, unsigned lin
 
 /* --- the file --- */
 
-static bool is_config_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-/* Trim blanks, and a carriage return, at the end. */
-static void trim_end(char *text)
-{
-    size_t len = strlen(text);
-
-    while (len > 0 && (is_config_blank(text[len - 1]) || text[len - 1] == '\r')) {
-        len--;
-    }
-    text[len] = '\0';
-}
+#define CONFIG_BLANKS " \t\r"
 
 /* Cut a line into texts. *ret_key is NULL if there is no setting on it. */
 static int parse_line(char *line, char **ret_key, char **ret_value, struct config_error *ret_error)
@@ -829,7 +815,7 @@ static int parse_line(char *line, char **ret_key, char **ret_value, struct confi
     char *value;
 
     *ret_key = NULL;
-    line += strspn(line, " \t\r");
+    line = text_strip(line, CONFIG_BLANKS);
     if (*line == '\0' || *line == '#') {
         return 0;
     }
@@ -838,8 +824,7 @@ static int parse_line(char *line, char **ret_key, char **ret_value, struct confi
         return config_fail(ret_error, "must be: key = value");
     }
     *equals = '\0';
-    trim_end(line);
-    *ret_key = line;
+    *ret_key = text_strip(line, CONFIG_BLANKS);
     value = equals + 1 + strspn(equals + 1, " \t");
     *ret_value = value;
     if (*value == '"') { /* the text in quotes; only a comment may follow */
@@ -856,12 +841,12 @@ static int parse_line(char *line, char **ret_key, char **ret_value, struct confi
         }
     }
     for (char *hash = strchr(value, '#'); hash != NULL; hash = strchr(hash + 1, '#')) {
-        if (hash == value || is_config_blank(hash[-1])) {
+        if (hash == value || text_is_blank(hash[-1])) {
             *hash = '\0'; /* a comment */
             break;
         }
     }
-    trim_end(value);
+    (void)text_strip(value, CONFIG_BLANKS);
     return value == *ret_value || *value == '\0'
                ? 0
                : config_fail(ret_error, "there is more after the closing quote");

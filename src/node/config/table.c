@@ -281,17 +281,6 @@ static bool are_roles(const char *text, const char **ret_item)
 
 #define PART_PERCENT 25 /* of keys, worker ids and tags, the share of one client */
 
-/* Trim blanks at both ends. */
-static char *trim_item(char *item)
-{
-    char *end = item + strlen(item);
-
-    while (end > item && (end[-1] == ' ' || end[-1] == '\t')) {
-        *--end = '\0';
-    }
-    return item + strspn(item, " \t");
-}
-
 /* "ids-per-s=1000": 0, or ERR_INVALID with *why. */
 static int parse_quota_item(const struct setting *setting, char *item, struct quota_settings *quota,
                             unsigned *given, struct config_error *why)
@@ -358,7 +347,7 @@ static int parse_quota(const struct setting *setting, const char *text, void *fi
     memcpy(list, text, strlen(text) + 1);
     while ((item = strsep(&rest, ",")) != NULL) {
         if (!is_printable(item) ||
-            parse_quota_item(setting, trim_item(item), &quota, &given, why) != 0) {
+            parse_quota_item(setting, text_strip(item, " \t"), &quota, &given, why) != 0) {
             return ERR_INVALID;
         }
     }
@@ -389,7 +378,7 @@ static int parse_peers(const struct setting *setting, const char *text, void *fi
             return config_fail(why, "more than %" PRIu64 " %s", setting->max,
                                with_id ? "members" : "addresses");
         }
-        item = trim_item(item);
+        item = text_strip(item, " \t");
         equals = with_id ? strchr(item, '=') : NULL;
         if (with_id && (equals == NULL || !setting_digits(item, (size_t)(equals - item), 1,
                                                           LIMIT_NODE_ID, &peer->id))) {
