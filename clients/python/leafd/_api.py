@@ -17,8 +17,9 @@ WORKER_MAX = 1023
 RETRY_AFTER_MAX_S = 86400.0
 _TEXT = re.compile("[\x21-\x7e]{1,%d}" % TEXT_MAX)
 _SHAPED = " has a shape, "  # in the refusal of ranges
-_RANGE = re.compile(r"([0-9]{1,19}) ([0-9]{1,19})")
-_STEPPED = re.compile(r"([0-9]{1,19}) ([0-9]{1,19}) ([0-9]{1,19})")
+_NUMBER = "(0|[1-9][0-9]{0,18})"
+_RANGE = re.compile(f"{_NUMBER} {_NUMBER}")
+_STEPPED = re.compile(f"{_NUMBER} {_NUMBER} {_NUMBER}")
 
 
 class Layout(NamedTuple):
@@ -117,16 +118,16 @@ def error_of(reply: Reply, success: Tuple[int, ...]) -> Optional[LeafdError]:
     if not isinstance(code, str) or not re.fullmatch(r"[a-z0-9_]{1,64}", code) \
             or not isinstance(message, str) or reply.status < 400:
         return bad_answer(reply, "and no error of leafd")
-    message = message[:1000]
+    message = message[:1000].encode(errors="replace").decode()  # JSON may have half a character
     if reply.status == 400 and code == "bad_request" and _SHAPED in message:
         message += "; use texts() of the client"
     return LeafdError(code, message, reply.status)
 
 
-def retry_after(reply: Reply) -> Optional[float]:
-    """In seconds; None: it says nothing that can be read."""
+def retry_after(reply: Reply) -> float:
+    """In seconds; 0: it says nothing that can be read."""
     text = reply.headers.get("retry-after", "")
-    return min(float(text), RETRY_AFTER_MAX_S) if re.fullmatch("[0-9]{1,9}", text) else None
+    return min(float(text), RETRY_AFTER_MAX_S) if re.fullmatch("[0-9]+", text) else 0.0
 
 
 def ranges_of(reply: Reply, count: int, stepped: bool = False) -> List[range]:
@@ -137,8 +138,8 @@ def ranges_of(reply: Reply, count: int, stepped: bool = False) -> List[range]:
     except UnicodeDecodeError:
         raise bad_answer(reply, "and no ranges") from None
     lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
+    if lines.pop() != "":
+        raise bad_answer(reply, "and a line without an end")
     ranges: List[range] = []
     before = -1
     for line in lines:
