@@ -168,12 +168,12 @@ class RetryTest {
         System.setProperty("http.proxyHost", "127.0.0.1");
         System.setProperty("http.proxyPort", "1");
         try (FakeServer server = new FakeServer(cluster); LeafdClient client = LeafdClient.open(
-                Expect.settings(server.url() + "/base/").token("t0ken").build())) {
+                Expect.settings(server.url() + "/").token("t0ken").build())) {
             server.handler(exchange -> exchange.reply(200, "1 1\n"));
             client.strict("t").next();
             FakeServer.Exchange seen = server.seen.get(0);
             assertEquals("Bearer t0ken", seen.headers.get("authorization"));
-            assertEquals("/base/api/segment/get/t?count=1&format=range", seen.target);
+            assertEquals("/api/segment/get/t?count=1&format=range", seen.target);
         } finally {
             System.clearProperty("http.proxyHost");
             System.clearProperty("http.proxyPort");
