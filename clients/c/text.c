@@ -37,6 +37,19 @@ static bool is_control(const unsigned char *at)
     return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);
 }
 
+void text_make_plain(char *text)
+{
+    unsigned char *at = (unsigned char *)text;
+    while (*at != 0) {
+        size_t step = character_bytes(at);
+        if (step == 0 || is_control(at)) {
+            *at = '?';
+            step = 1;
+        }
+        at += step;
+    }
+}
+
 bool text_is_name(const char *text)
 {
     size_t bytes = strnlen(text, TEXT_NAME_BYTES + 1);

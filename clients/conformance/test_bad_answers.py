@@ -274,6 +274,20 @@ def test_no_layout(start, fake):
     assert client.ids("snowflake 3").count() == 3
 
 
+@pytest.mark.parametrize("text", ["two\nlines\r\n", "\x1b[31mred\x7f\b", "a\ud800b"])
+def test_messages_are_one_line_of_text(start, fake, text):
+    """Whatever a server says, or sends instead: it ends in logs, and on terminals."""
+    raw = text.encode(errors="surrogatepass") + b"\xff\x80"
+    server = fake(lambda request: http(201, raw) if request.method == "POST"
+                  else http(200, raw) if request.tag == "raw" else error(404, "unknown_tag", text))
+    client = start().open(endpoints=server.url)
+    for line in ("strict orders 1", "segment orders 1", "strict raw 1", "texts raw 1",
+                 "snowflake 1"):
+        failed = client.refused(line, ("unknown_tag", "bad_answer"))
+        assert failed.message.isprintable(), failed.message
+        assert failed.status in (404, 200, 201)
+
+
 # --- where a token goes ---
 
 

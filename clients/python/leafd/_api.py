@@ -118,7 +118,7 @@ def error_of(reply: Reply, success: Tuple[int, ...]) -> Optional[LeafdError]:
     if not isinstance(code, str) or not re.fullmatch(r"[a-z0-9_]{1,64}", code) \
             or not isinstance(message, str) or reply.status < 400:
         return bad_answer(reply, "and no error of leafd")
-    message = message[:1000].encode(errors="replace").decode()  # JSON may have half a character
+    message = message[:1000]
     if reply.status == 400 and code == "bad_request" and _SHAPED in message:
         message += "; use texts() of the client"
     return LeafdError(code, message, reply.status)
