@@ -89,7 +89,8 @@ static void learn_time(struct leafd *client, uint64_t took_ns)
 static bool is_code(const char *code)
 {
     size_t bytes = code == NULL ? 0 : strlen(code);
-    return bytes > 0 && bytes < CODE_BYTES && strspn(code, "abcdefghijklmnopqrstuvwxyz_") == bytes;
+    return bytes > 0 && bytes < CODE_BYTES &&
+           code[strspn(code, "abcdefghijklmnopqrstuvwxyz0123456789_")] == 0;
 }
 
 /* The server's error, from its JSON: false if it is none. */
@@ -113,7 +114,11 @@ static bool read_error(const struct answer *answer, struct leafd_error *error)
 static enum verdict judge(const struct answer *answer, struct leafd_error *error)
 {
     if (answer->status >= 200 && answer->status <= 299) {
-        return DONE;
+        if (answer->strange) {
+            (void)fault(error, "bad_answer", answer->status, false,
+                        "an answer whose Leafd-Generation is no number");
+        }
+        return answer->strange ? REFUSED : DONE;
     }
     bool known = answer->status >= 400 && read_error(answer, error);
     if (answer_is_elsewhere(answer)) {
@@ -222,6 +227,12 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
     }
     enum verdict verdict = judge(answer, error);
     attempts->quota = verdict == LATER;
+    if (verdict == REFUSED && answer->status >= 300 && strcmp(error->code, "bad_answer") == 0) {
+        /* It is no leafd: the next call begins elsewhere. */
+        const struct nodes *nodes = attempts->nodes;
+        client_leave_node(client, call->door, nodes, attempts->at,
+                          (attempts->at + 1) % nodes->count);
+    }
     if (verdict == ELSEWHERE || verdict == LATER) {
         note(attempts, error->code, error->message);
         attempts->retry_after_s = answer->retry_after_s;

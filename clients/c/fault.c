@@ -1,6 +1,8 @@
 /* See fault.h. */
 #include "fault.h"
 
+#include "text.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +23,7 @@ int fault(struct leafd_error *error, const char *code, int status, bool retryabl
         va_start(arguments, format);
         (void)vsnprintf(error->message, sizeof error->message, format, arguments);
         va_end(arguments);
+        text_make_plain(error->message);
     }
     return -1;
 }

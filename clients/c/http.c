@@ -21,6 +21,7 @@ enum {
     SOCKETS_MAX = 2 * NODES_MAX + 8,
     TARGET_BYTES = URL_BYTES + TEXT_ENCODED_BYTES + TEXT_ENCODED_ID_BYTES + 256,
     WAIT_MS_MAX = 1000,
+    RETRY_AFTER_S_MAX = 86400,
     TOKEN_LOOK_MS = 1000 /* how often it is seen whether token_file has changed */
 };
 
@@ -33,7 +34,9 @@ struct line {
     int fresh;                /* the one that this request opened last; -1: none */
     struct answer answer;
     size_t head_bytes;
-    bool too_long;
+    bool head_over;   /* what comes in the form of headers then is a trailer, which says nothing */
+    bool says_length; /* or that it comes in chunks */
+    bool too_long;    /* the body */
     char why[CURL_ERROR_SIZE];
     char target[TARGET_BYTES];
     char body[ANSWER_BYTES + 1];
@@ -197,26 +200,56 @@ static bool header_is(const char *data, size_t bytes, const char *name, char *va
     return true;
 }
 
+/* A number of seconds, a day at most; 0 for anything else. */
+static uint32_t read_seconds(const char *value)
+{
+    uint64_t number = RETRY_AFTER_S_MAX; /* of more digits than a number has, too */
+    if (value[0] == 0 || value[strspn(value, "0123456789")] != 0) {
+        return 0;
+    }
+    (void)text_to_number(value, 0, RETRY_AFTER_S_MAX, &number);
+    return (uint32_t)number;
+}
+
+static void forget_head(struct line *line)
+{
+    struct answer *answer = &line->answer;
+    answer->retry_after_s = 0;
+    answer->generation = 0;
+    answer->replayed = answer->strange = line->head_over = line->says_length = false;
+}
+
+static void read_header(struct line *line, const char *data, size_t bytes)
+{
+    struct answer *answer = &line->answer;
+    char value[24];
+    if (header_is(data, bytes, "Retry-After", value)) {
+        answer->retry_after_s = read_seconds(value);
+    }
+    if (header_is(data, bytes, "Idempotency-Replayed", value)) {
+        answer->replayed = strcmp(value, "true") == 0;
+    }
+    if (header_is(data, bytes, "Leafd-Generation", value)) {
+        answer->strange = !text_to_number(value, 0, INT64_MAX, &answer->generation);
+    }
+    line->says_length = line->says_length || header_is(data, bytes, "Content-Length", value) ||
+                        header_is(data, bytes, "Transfer-Encoding", value);
+}
+
 static size_t on_head(char *data, size_t size, size_t count, void *context)
 {
     struct line *line = context;
     size_t bytes = size * count;
-    char value[24];
-    uint64_t number;
     line->head_bytes += bytes;
     if (line->head_bytes > HEAD_BYTES_MAX) {
-        line->too_long = true;
         return 0;
     }
-    if (header_is(data, bytes, "Retry-After", value) && text_to_number(value, 0, 86400, &number)) {
-        line->answer.retry_after_s = (uint32_t)number;
-    }
-    if (header_is(data, bytes, "Idempotency-Replayed", value)) {
-        line->answer.replayed = strcmp(value, "true") == 0;
-    }
-    if (header_is(data, bytes, "Leafd-Generation", value) &&
-        text_to_number(value, 1, INT64_MAX, &number)) {
-        line->answer.generation = number;
+    if (bytes > 5 && memcmp(data, "HTTP/", 5) == 0) {
+        forget_head(line); /* what an interim answer said is not of this one */
+    } else if (data[0] == '\r' || data[0] == '\n') {
+        line->head_over = true;
+    } else if (!line->head_over) {
+        read_header(line, data, bytes);
     }
     return bytes;
 }
@@ -384,7 +417,7 @@ static void prepare(struct line *line, const char *url, const struct request *re
     memset(&line->answer, 0, sizeof line->answer);
     line->answer.asked_ns = now_ns();
     line->head_bytes = 0;
-    line->too_long = false;
+    line->too_long = line->head_over = line->says_length = false;
     line->why[0] = 0;
     line->fresh = -1;
 }
@@ -511,6 +544,13 @@ enum ask line_ask(struct line *line, const struct node *node, const struct reque
                : bad_file                                 ? ASK_BAD_FILE
                : result == CURLE_PEER_FAILED_VERIFICATION ? ASK_UNTRUSTED
                                                           : ASK_FAILED;
+    }
+    /* libcurl takes the end of a connection for the end of such an answer. */
+    bool empty = status == 204 || status == 304;
+    if (!line->head_over || (!line->says_length && !empty)) {
+        answer->why = line->head_over ? "an answer that does not say its length"
+                                      : "the connection ended in the head of an answer";
+        return ASK_FAILED;
     }
     return ASK_ANSWERED;
 }

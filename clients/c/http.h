@@ -63,6 +63,7 @@ struct answer {
     uint64_t asked_ns;      /* when the request was sent */
     uint64_t generation;    /* Leafd-Generation; 0: not said */
     bool replayed;          /* Idempotency-Replayed */
+    bool strange;           /* Leafd-Generation is no number */
     uint32_t retry_after_s; /* 0: not said */
     const char *body;       /* with a 0 behind it */
     size_t body_bytes;

@@ -37,6 +37,19 @@ static bool is_control(const unsigned char *at)
     return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);
 }
 
+void text_make_plain(char *text)
+{
+    unsigned char *at = (unsigned char *)text;
+    while (*at != 0) {
+        size_t step = character_bytes(at);
+        if (step == 0 || is_control(at)) {
+            *at = '?';
+            step = 1;
+        }
+        at += step;
+    }
+}
+
 bool text_is_name(const char *text)
 {
     size_t bytes = strnlen(text, TEXT_NAME_BYTES + 1);
@@ -130,7 +143,6 @@ void text_make_key(char into[static TEXT_OWN_KEY_CHARS + 1])
     into[TEXT_OWN_KEY_CHARS] = 0;
 }
 
-/* "first last\n" */
 /* "first last\n", or "first last increment\n". */
 static bool read_line(const char **at, const char *end, bool stepped, struct leafd_series *range)
 {
@@ -138,8 +150,10 @@ static bool read_line(const char **at, const char *end, bool stepped, struct lea
     size_t count = stepped ? 3 : 2;
     range->increment = 1;
     for (size_t i = 0; i < count; i++) {
+        const char *from = *at;
         *numbers[i] = read_digits(at, end);
-        if (*numbers[i] < 0 || *at == end || *(*at)++ != (i + 1 < count ? ' ' : '\n')) {
+        if (*numbers[i] < 0 || (*from == '0' && *at - from > 1) || *at == end ||
+            *(*at)++ != (i + 1 < count ? ' ' : '\n')) {
             return false;
         }
     }

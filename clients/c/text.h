@@ -16,6 +16,10 @@ enum {
     TEXT_ENCODED_ID_BYTES = 3 * (LEAFD_TEXT_BYTES - 1) + 1,
 };
 
+/* A text for people, of whatever came: a ? for each control character, and for each byte that is no
+ * UTF-8. */
+void text_make_plain(char *text);
+
 /* 1 to 128 bytes of UTF-8 without control characters? */
 bool text_is_name(const char *text);
 

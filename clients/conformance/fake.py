@@ -1,8 +1,9 @@
 """A server that answers as a test likes: right, wrong, slowly, without end, or not at all.
 
 Fake(handler): handler(request) gives the bytes of the answer, or an iterator of pieces of it, which
-may pause between them by its own means; None: the connection is closed without an answer. A thread
-each connection. requests has all that was asked, sent_bytes what the clients took.
+may pause between them by its own means, and end with RESET; None: the connection is closed without
+an answer. A thread each connection. requests has all that was asked, sent_bytes what the clients
+took.
 """
 
 import collections
@@ -10,12 +11,16 @@ import contextlib
 import json
 import socket
 import ssl
+import struct
 import threading
 import time
 
 from driver import stood_s
 from gate import Messages
 from ports import take_port
+
+
+RESET = object()  # instead of a piece: the connection is reset
 
 
 class Request:
@@ -91,6 +96,10 @@ class Fake:
             if made is None:
                 return False
             for piece in [made] if isinstance(made, bytes) else made:
+                if piece is RESET:
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                                          struct.pack("ii", 1, 0))
+                    return False
                 connection.sendall(piece)
                 self.sent_bytes += len(piece)
                 if self.ended.is_set():

@@ -28,6 +28,11 @@ RANGES = {
     "html": lambda n: http(200, HTML, "text/html"),
     "json": lambda n: ok('{"tag":"x","count":1,"ranges":[]}'),
     "one number": lambda n: ok("1\n"),
+    "a line without an end": lambda n: ok(f"1 {n}"),
+    "the end of a line of Windows": lambda n: ok(f"1 {n}\r\n"),
+    "a 0 in front": lambda n: ok(f"01 {n}\n"),
+    "two spaces": lambda n: ok(f"1  {n}\n"),
+    "a space behind": lambda n: ok(f"1 {n} \n"),
     "three numbers": lambda n: ok(f"1 {n} 7\n"),
     "falling": lambda n: ok(f"{n} 1\n"),
     "negative": lambda n: ok(f"-5 {n - 6}\n"),
@@ -267,6 +272,20 @@ def test_no_layout(start, fake):
     telling = fake(lambda request: granted())
     client = start().open(endpoints=f"{urls},{telling.url}")
     assert client.ids("snowflake 3").count() == 3
+
+
+@pytest.mark.parametrize("text", ["two\nlines\r\n", "\x1b[31mred\x7f\b", "a\ud800b"])
+def test_messages_are_one_line_of_text(start, fake, text):
+    """Whatever a server says, or sends instead: it ends in logs, and on terminals."""
+    raw = text.encode(errors="surrogatepass") + b"\xff\x80"
+    server = fake(lambda request: http(201, raw) if request.method == "POST"
+                  else http(200, raw) if request.tag == "raw" else error(404, "unknown_tag", text))
+    client = start().open(endpoints=server.url)
+    for line in ("strict orders 1", "segment orders 1", "strict raw 1", "texts raw 1",
+                 "snowflake 1"):
+        failed = client.refused(line, ("unknown_tag", "bad_answer"))
+        assert failed.message.isprintable(), failed.message
+        assert failed.status in (404, 200, 201)
 
 
 # --- where a token goes ---

@@ -231,6 +231,8 @@ def test_the_end_of_the_input(client, tag):
     ("endpoints", "http://127.0.0.1:0"),
     ("endpoints", "http://127.0.0.1:65536"),
     ("endpoints", "http://[::1]:8x"),
+    ("endpoints", "http://127.0.0.1:9/leafd"),
+    ("endpoints", "http://127.0.0.1:9?x=1"),
     ("ca_file", "/nowhere/ca.pem"),
 ])
 def test_settings_that_break_their_rule(start, name, value):
@@ -240,6 +242,11 @@ def test_settings_that_break_their_rule(start, name, value):
         " ".join(["open", *(f"{key}={text}" for key, text in settings.items())]), "bad_setting")
     assert error.status == 0
     assert name in error.message and str(value) in error.message
+
+
+@pytest.mark.parametrize("place", ["a_container:9", "node-1.of.zone", "10.1.2.3:9", "[::1]:9"])
+def test_places_of_endpoints(start, place):
+    start().open(endpoints=f"http://{place}/")
 
 
 def test_an_endpoint_that_is_given_twice(start, fake):

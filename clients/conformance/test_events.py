@@ -73,6 +73,16 @@ def test_no_ids_come_and_then_they_do(start, fake):
     assert set(told.counts) == {"refill_failed", "recovered"}
 
 
+def test_a_quota(start, fake):
+    """It is waited for, and no failure of the nodes."""
+    granter = Granter().node()
+    server = fake(lambda request: granter(request) if len(server.requests) > 3
+                  else error(429, "quota"))
+    client = start().open(endpoints=server.url)
+    assert client.ids("segment orders 3").count() == 3
+    assert client.events() == {} and client.stats()["retries"] == 3
+
+
 def test_a_request_that_is_refused(start, fake):
     server = fake(lambda request: error(404, "unknown_tag"))
     client = start().open(endpoints=server.url)

@@ -211,6 +211,9 @@ func (c *Client) call(ctx context.Context, d *door, rq *request, t *trail, goOn 
 				return got, nil
 			}
 			if !out.elsewhere && !out.again {
+				if out.err.Status >= 300 && out.err.Code == CodeBadAnswer { // it is no leafd: the next call begins elsewhere
+					c.leave(d, list, at, following(at))
+				}
 				return nil, out.err
 			}
 			t.add(ctx, nodes[at].String(), out.err)
@@ -378,6 +381,13 @@ func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*a
 		return nil, c.broken(end, err, l)
 	}
 	defer response.Body.Close()
+	coded := len(response.TransferEncoding) > 0
+	switch { // the end of such a body is not to be waited for, or could be that of the connection
+	case response.StatusCode == http.StatusSwitchingProtocols:
+		return nil, c.broken(end, errUpgrade, l)
+	case response.ContentLength < 0 && !coded:
+		return nil, c.broken(end, errNoLength, l)
+	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, answerMost+1))
 	if err != nil {
 		return nil, c.broken(end, err, l)
@@ -388,7 +398,11 @@ func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*a
 	}
 	if got.status >= 200 && got.status < 300 {
 		got.replayed = response.Header.Get("Idempotency-Replayed") == "true"
-		if g, rest, ok := parseNumber([]byte(response.Header.Get("Leafd-Generation"))); ok && len(rest) == 0 {
+		if text, said := response.Header["Leafd-Generation"]; said {
+			g, rest, ok := parseNumber([]byte(text[0]))
+			if !ok || len(rest) > 0 {
+				return nil, &outcome{err: badAnswer(got.status, "Leafd-Generation: %q is no number", text[0])}
+			}
 			got.generation = g
 		}
 		return got, nil
@@ -396,19 +410,18 @@ func (c *Client) attempt(ctx context.Context, n node, rq *request, l limits) (*a
 	return nil, c.refused(got, response.Header.Get("Retry-After"))
 }
 
+var (
+	errUpgrade  = errors.New("a protocol that nobody asked for")
+	errNoLength = errors.New("an answer that does not say its length")
+)
+
 // broken is an attempt that brought no answer.
 func (c *Client) broken(end time.Time, err error, l limits) *outcome {
 	text := err.Error()
 	if errors.Is(err, context.Canceled) && !time.Now().Before(end) {
 		text = fmt.Sprintf("no answer within %d ms", l.within.Milliseconds())
 	}
-	text = c.clean(text)
-	// Bytes came, and were no HTTP; the transport has no type for that.
-	if strings.Contains(text, "malformed ") || strings.Contains(text, "HTTP response to HTTPS") ||
-		strings.Contains(text, "server response headers exceeded") {
-		return &outcome{err: badAnswer(0, "%s", text)}
-	}
-	e := failure(CodeUnreachable, true, "%s", text)
+	e := failure(CodeUnreachable, true, "%s", c.clean(text))
 	e.Cause = err
 	return &outcome{err: e, elsewhere: true, untrusted: isUntrusted(err)}
 }
@@ -435,9 +448,9 @@ func (c *Client) excerpt(body []byte) string { return shown(c.clean(string(body)
 // refused is an answer that is an error.
 func (c *Client) refused(got *answer, retryAfter string) *outcome {
 	wait := time.Duration(0)
-	if seconds, err := strconv.ParseInt(retryAfter, 10, 64); err == nil && seconds > 0 {
+	if retryAfter != "" && strings.Trim(retryAfter, "0123456789") == "" {
 		wait = waitLongest
-		if seconds < int64(waitLongest/time.Second) {
+		if seconds, err := strconv.ParseUint(retryAfter, 10, 64); err == nil && seconds < uint64(waitLongest/time.Second) {
 			wait = time.Duration(seconds) * time.Second
 		}
 	}

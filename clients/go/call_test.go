@@ -3,6 +3,7 @@ package leafd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -80,15 +81,13 @@ func TestARefusalGoesToTheCallerAtOnce(t *testing.T) {
 
 func TestWhatIsNoAnswerOfLeafdIsSaid(t *testing.T) {
 	for text, status := range map[string]int{
-		"nonsense\r\n\r\n":                                                  0,
-		"HTTP/1.1 200 OK\r\nno header\r\n\r\n":                              0,
-		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello":                 200,
-		"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n1 2\n":                 200, // too few
-		"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n1 2\n2 2\n":            200, // twice
-		"HTTP/1.1 204 No Content\r\n\r\n":                                   204,
-		"HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>":         404,
-		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 3*headMost) + "\r\n": 0,
-		"HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat("1 1\n", answerMost/4+1): 200,
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello":         200,
+		"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n1 2\n":         200, // too few
+		"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n1 2\n2 2\n":    200, // twice
+		"HTTP/1.1 204 No Content\r\n\r\n":                           204,
+		"HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>": 404,
+		fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", answerMost+4) +
+			strings.Repeat("1 1\n", answerMost/4+1): 200,
 	} {
 		n := newFake(t)
 		n.setFault(func(w http.ResponseWriter, _ *http.Request) bool { cut(w, text); return true })
@@ -96,6 +95,24 @@ func TestWhatIsNoAnswerOfLeafdIsSaid(t *testing.T) {
 		_, err := one(t, c, soon(t, 30*time.Second))
 		if e := wantCode(t, err, CodeBadAnswer, status); e.Retryable || len(e.Message) > 2000 {
 			t.Errorf("%.40q: %v", text, e)
+		}
+	}
+}
+
+func TestWhatIsNoHTTPIsABrokenConnection(t *testing.T) {
+	for _, text := range []string{
+		"nonsense\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nno header\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 3*headMost) + "\r\n",
+		"HTTP/1.1 200 OK\r\n\r\n1 3\n",
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+	} {
+		n := newFake(t)
+		n.setFault(func(w http.ResponseWriter, _ *http.Request) bool { cut(w, text); return true })
+		good := newFake(t)
+		c := openFor(t, Settings{}, n.URL, good.URL)
+		if r, err := one(t, c, soon(t, 30*time.Second)); err != nil || r != (Range{1, 3, 1}) {
+			t.Errorf("%.40q: %v %v", text, r, err)
 		}
 	}
 }

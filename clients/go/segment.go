@@ -3,6 +3,7 @@ package leafd
 import (
 	"context"
 	"math"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -454,8 +455,8 @@ func (s *Segment) fewer(size int) int {
 
 // wanted: whether it makes sense to ask on.
 func (s *Segment) wanted(rounds int) bool {
-	if rounds > 0 {
-		code, _ := s.trail.late()
+	// After a quota the same node is asked again: no round of nodes has failed.
+	if code, status := s.trail.late(); rounds > 0 && status != http.StatusTooManyRequests {
 		s.tell(code)
 	}
 	s.mu.Lock()

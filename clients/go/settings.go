@@ -222,7 +222,7 @@ func checkURLs(name string, urls []string) ([]string, error) {
 			u.Scheme = strings.TrimSuffix(u.Scheme, "+srv")
 		}
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
-			u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
+			strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
 			return nil, badSetting("%s=%q is not http://HOST:PORT, https://HOST:PORT or http+srv://NAME", name,
 				shown(text, 200))
 		}

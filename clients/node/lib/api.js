@@ -9,8 +9,9 @@ import { TEXT_MAX, addressOf, whole } from "./settings.js";
 export const ID_MAX = (1n << 63n) - 1n;
 const RANGES_MAX = 64;
 const TEXT = new RegExp(`^[\\x21-\\x7e]{1,${TEXT_MAX}}$`);
-const RANGE = /^([0-9]{1,19}) ([0-9]{1,19})$/;
-const STEPPED = /^([0-9]{1,19}) ([0-9]{1,19}) ([0-9]{1,19})$/;
+const NUMBER = "(0|[1-9][0-9]{0,18})";
+const RANGE = new RegExp(`^${NUMBER} ${NUMBER}$`);
+const STEPPED = new RegExp(`^${NUMBER} ${NUMBER} ${NUMBER}$`);
 const SHAPED = " has a shape, "; // in the refusal of ranges
 const WORKER_MAX = 1023;
 const WEIGHT_MAX = 1000;
@@ -114,18 +115,18 @@ export function errorOf(reply, success = [200]) {
     return new LeafdError(code, message.slice(0, 1000) + hint, reply.status);
 }
 
-/** In milliseconds; undefined: it says nothing that can be read. */
+/** In milliseconds; 0: it says nothing that can be read. */
 export function retryAfterMs(reply) {
     const text = reply.headers["retry-after"] ?? "";
-    return /^[0-9]{1,9}$/.test(text) ? Math.min(Number(text), RETRY_AFTER_MAX_S) * 1000 : undefined;
+    return /^[0-9]+$/.test(text) ? Math.min(Number(text), RETRY_AFTER_MAX_S) * 1000 : 0;
 }
 
 /** The ranges {first, size, step} of an answer, which must have exactly the ids asked for, rising;
  * stepped: each line has an increment. */
 export function rangesOf(reply, count, stepped = false) {
     const lines = reply.body.split("\n");
-    if (lines.at(-1) === "") {
-        lines.pop();
+    if (lines.pop() !== "") {
+        throw badAnswer(reply, "and a line without an end");
     }
     const ranges = [];
     let before = -1n;

@@ -188,6 +188,9 @@ export class Core {
             } else if (error.status === 429 && error.code === "quota") {
                 journey.quota(error, api.retryAfterMs(reply));
             } else {
+                if (error.status >= 300 && error.code === "bad_answer") {
+                    door.leave(move.node); // it is no leafd: the next call begins elsewhere
+                }
                 throw error;
             }
         }
@@ -289,7 +292,11 @@ export class Core {
                 throw error;
             }
             if (!this.closed) {
+                const { quotaError } = journey;
                 journey.failed(error.message, 0, error.untrusted);
+                if (now() >= journey.deadline()) { // it was cut short: the one before says more
+                    journey.quotaError = quotaError;
+                }
             }
             return undefined;
         }

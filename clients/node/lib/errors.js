@@ -16,10 +16,13 @@ const OWN_RETRYABLE = {
 // Of the server's, beside all with status 503: what ends by itself.
 const SERVER_RETRYABLE = new Set(["quota", "no_worker_id", "paused", "too_slow"]);
 
+// What a server may have put into a message, and no log should get; JSON may have half a character.
+const CONTROL = /[\p{Cc}\p{Cs}]/gu;
+
 export class LeafdError extends Error {
     /** status: of HTTP, 0 where no server answered; key: of a strict call */
     constructor(code, message, status = 0, key = undefined) {
-        super(message);
+        super(message.replace(CONTROL, "?"));
         this.name = "LeafdError";
         this.code = code;
         this.status = status;

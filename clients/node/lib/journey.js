@@ -12,7 +12,6 @@ import { LeafdError } from "./errors.js";
 
 const FIRST_WAIT_MS = 20;
 const LONGEST_WAIT_MS = 1000;
-const QUOTA_WAIT_MS = 1000; // where the server does not say
 // What a node has for an answer in the first round, or a quarter of attemptMs, if that is longer.
 const FIRST_PATIENCE_MS = 1000;
 const TIER_PATIENCE = 1.5;
@@ -197,9 +196,7 @@ export class Journey {
         this.node = next;
         this.leastMs = Math.max(this.leastMs, retryAfterMs);
         if (++this.failedNow === this.nodes.length) {
-            const random = this.roundWaitMs * (1 + this.random()) / 2;
-            this.waitMs = Math.max(random, this.leastMs);
-            this.roundWaitMs = Math.min(this.roundWaitMs * 2, LONGEST_WAIT_MS);
+            this.#wait(this.leastMs);
             this.trusted = this.untrusted < this.failedNow;
             this.failedNow = 0;
             this.untrusted = 0;
@@ -211,9 +208,15 @@ export class Journey {
     }
 
     /** The node of the last move answered 429 quota: it is asked again. */
-    quota(error, retryAfterMs = QUOTA_WAIT_MS) {
+    quota(error, retryAfterMs) {
         this.quotaError = error;
-        this.waitMs = Math.max(retryAfterMs, FIRST_WAIT_MS);
+        this.#wait(retryAfterMs);
+    }
+
+    /** After a round, or a quota. */
+    #wait(leastMs) {
+        this.waitMs = Math.max(this.roundWaitMs * (1 + this.random()) / 2, leastMs);
+        this.roundWaitMs = Math.min(this.roundWaitMs * 2, LONGEST_WAIT_MS);
     }
 
     unreachable() {

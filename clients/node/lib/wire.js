@@ -1,6 +1,6 @@
 // Requests over Node's own http and https, each within a time that holds for all of it. The happy
 // path: exchange() sends, and gives the whole reply. Failure modes: Failed for whatever breaks, a
-// time that is over included; LeafdError bad_answer for what is no reply. A connection that the
+// time that is over included; LeafdError bad_answer for one that is too long. A connection that the
 // server closed while it was idle is opened again at once: nobody has seen that request.
 
 import http from "node:http";
@@ -129,9 +129,8 @@ export class Wire {
                 }
             });
             let begun = false;
-            sent.on("error", (error) => settle(this.#judge(address, sent, begun, error)));
-            sent.on("upgrade", () => settle(new LeafdError("bad_answer",
-                `${address.url}: a protocol that nobody asked for`)));
+            sent.on("error", (error) => settle(this.#judge(sent, begun, error)));
+            sent.on("upgrade", () => settle(new Failed("a protocol that nobody asked for")));
             sent.on("response", (got) => {
                 begun = true;
                 read(got, settle, address);
@@ -164,13 +163,9 @@ export class Wire {
         return sent;
     }
 
-    #judge(address, sent, begun, error) {
+    #judge(sent, begun, error) {
         if (sent.reusedSocket && !begun && ["ECONNRESET", "EPIPE"].includes(error.code)) {
             return new Stale();
-        }
-        // An end within the head is a parser's error, too; but a broken connection, and no garbage.
-        if (error.code?.startsWith("HPE_") && error.code !== "HPE_INVALID_EOF_STATE") {
-            return new LeafdError("bad_answer", `${address.url}: ${error.message}`);
         }
         const untrusted = (sent.socket?.authorizationError ?? null) !== null;
         return new Failed(error.message || error.code, untrusted);
@@ -186,6 +181,12 @@ export function later(ms, then) {
 }
 
 function read(got, settle, address) {
+    const { "content-length": length, "transfer-encoding": coding } = got.headers;
+    const ends = length !== undefined || /\bchunked$/i.test(coding ?? "");
+    if (!ends && ![204, 304].includes(got.statusCode)) {
+        settle(new Failed("an answer that does not say its length"));
+        return;
+    }
     const parts = [];
     let size = 0;
     got.on("data", (part) => {

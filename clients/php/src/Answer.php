@@ -19,30 +19,54 @@ final class Answer
     public bool $untrusted = false;
     public bool $replayed = false;
     public ?int $generation = null;
-    private ?int $retryAfterS = null;
+    private bool $isStrange = false; // its generation is no number
+    private int $retryAfterS = 0;
+    private bool $headOver = false; // what comes in the form of headers then is a trailer
+    private bool $saysLength = false;
 
     /** A line of the head. */
     public function header(string $line): void
     {
-        if (preg_match('/\AIdempotency-Replayed:\s*true\s*\z/i', $line)) {
+        if (str_starts_with($line, 'HTTP/')) { // what an interim answer said is not of this one
+            $this->replayed = $this->isStrange = $this->headOver = $this->saysLength = false;
+            $this->generation = null;
+            $this->retryAfterS = 0;
+        } elseif (trim($line) === '') {
+            $this->headOver = true;
+        } elseif ($this->headOver) {
+            return;
+        } elseif (preg_match('/\AIdempotency-Replayed:\s*(?-i:true)\s*\z/i', $line)) {
             $this->replayed = true;
-        } elseif (preg_match('/\ALeafd-Generation:\s*(\d{1,19})\s*\z/i', $line, $part)) {
+        } elseif (preg_match('/\ALeafd-Generation:\s*(.*?)\s*\z/i', $line, $part)) {
             $this->generation = self::id($part[1]);
-        } elseif (preg_match('/\ARetry-After:\s*(\d{1,9})\s*\z/i', $line, $part)) {
-            $this->retryAfterS = min((int)$part[1], 86400);
+            $this->isStrange = $this->generation === null;
+        } elseif (preg_match('/\ARetry-After:\s*(\d+)\s*\z/i', $line, $part)) {
+            $this->retryAfterS = (int)min($part[1], 86400);
+        } elseif (preg_match('/\A(?:Content-Length|Transfer-Encoding):/i', $line)) {
+            $this->saysLength = true;
         }
     }
 
-    public function retryAfterMs(int $default): int
+    /** libcurl takes the end of a connection for the end of such an answer. Null: it is whole. */
+    public function cut(): ?string
     {
-        return $this->retryAfterS === null ? $default : $this->retryAfterS * 1000;
+        if ($this->headOver && ($this->saysLength || in_array($this->status, [204, 304], true))) {
+            return null;
+        }
+        return $this->headOver ? 'an answer that does not say its length'
+            : 'the connection ended in the head of an answer';
+    }
+
+    public function retryAfterMs(): int
+    {
+        return $this->retryAfterS * 1000;
     }
 
     /** Null for what succeeded. */
     public function error(array $success): ?LeafdException
     {
         if (in_array($this->status, $success, true)) {
-            return null;
+            return $this->isStrange ? $this->bad('and a Leafd-Generation that is no number') : null;
         }
         $row = json_decode($this->body, true);
         $code = is_array($row) ? $row['code'] ?? null : null;
@@ -63,10 +87,11 @@ final class Answer
     public function ranges(int $count, bool $stepped = false): array
     {
         $lines = explode("\n", $this->body);
-        if (end($lines) === '') {
-            array_pop($lines);
+        if (array_pop($lines) !== '') {
+            throw $this->bad('and a line without an end');
         }
-        $pattern = $stepped ? '/\A(\d{1,19}) (\d{1,19}) (\d{1,19})\z/' : '/\A(\d{1,19}) (\d{1,19})\z/';
+        $number = '(0|[1-9]\d{0,18})';
+        $pattern = $stepped ? "/\\A$number $number $number\\z/" : "/\\A$number $number\\z/";
         $ranges = [];
         $before = -1;
         $left = $count;

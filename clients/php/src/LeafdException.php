@@ -19,7 +19,9 @@ final class LeafdException extends \RuntimeException
     public function __construct(string $code, string $message, public readonly int $status = 0,
         public ?string $key = null)
     {
-        parent::__construct($message);
+        // What a server may have put into it, and no log should get.
+        parent::__construct(preg_replace('/\p{Cc}/u', '?', $message) ??
+            preg_replace('/[^ -~]/', '?', $message));
         $this->code = $code;
         $this->retryable = $status === 503 || in_array($code, self::RETRYABLE, true);
     }

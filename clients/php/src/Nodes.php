@@ -154,17 +154,21 @@ final class Nodes
             if ($error !== null && $error->status === 429 && $error->getCode() === 'quota') {
                 $quota = $error;
                 $task->askedAt = null;
-                $this->pause(max($answer->retryAfterMs(1000), self::FIRST_WAIT_MS), $task->until());
+                $this->pause(self::roundMs($roundMs, $answer->retryAfterMs()), $task->until());
+                $roundMs = min($roundMs * 2, self::LONGEST_WAIT_MS);
                 continue;
             }
             if ($error !== null && ($error->status < 502 || $error->status > 504)) {
+                if ($error->status >= 300 && $error->getCode() === 'bad_answer') { // it is no leafd: the next call begins elsewhere
+                    $this->leave($which, $urls[$at], $urls[($at + 1) % count($urls)]);
+                }
                 throw $error;
             }
-            $quota = null;
+            $quota = hrtime(true) < $task->until() ? null : $quota; // else it was cut short
             $task->failures[$urls[$at]] = $error === null ? $answer->broken
                 : "{$error->getCode()} ({$error->status}): {$error->getMessage()}";
             $untrusted += $answer->untrusted ? 1 : 0;
-            $leastMs = max($leastMs, $error === null ? 0 : $answer->retryAfterMs(0));
+            $leastMs = max($leastMs, $error === null ? 0 : $answer->retryAfterMs());
             $next = ($at + 1) % count($urls);
             $this->leave($which, $urls[$at], $urls[$next]);
             $at = $next;
@@ -180,7 +184,7 @@ final class Nodes
             }
             $task->askedAt = null;
             if ($tries === 0) {
-                $this->pause((int)max($roundMs * random_int(500, 1000) / 1000, $leastMs), $task->until());
+                $this->pause(self::roundMs($roundMs, $leastMs), $task->until());
             }
             $roundMs = min($roundMs * 2, self::LONGEST_WAIT_MS);
             $failedNow = $untrusted = $leastMs = $at = 0;
@@ -330,6 +334,12 @@ final class Nodes
         return $this->call($request, $deadline, judge: $judge, round: $round);
     }
 
+    /** After a round, or a quota: a random half to all of its time, and what Retry-After says. */
+    private static function roundMs(int $roundMs, int $leastMs): int
+    {
+        return (int)max($roundMs * random_int(500, 1000) / 1000, $leastMs);
+    }
+
     public function pause(int|float $ms, int $deadline): void
     {
         $until = min(hrtime(true) + (int)($ms * 1e6), $deadline);
@@ -390,6 +400,7 @@ final class Nodes
         $handle = $this->handle($url, $request, $answer);
         $answer->broken = $this->wire->exchange($handle, $limits, $answer);
         $answer->status = curl_getinfo($handle, CURLINFO_RESPONSE_CODE);
+        $answer->broken ??= $answer->cut();
         if (curl_getinfo($handle, CURLINFO_NAMELOOKUP_TIME_T) > 0) {
             $this->discovery->hasAddress($url);
         }

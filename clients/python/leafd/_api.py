@@ -17,8 +17,9 @@ WORKER_MAX = 1023
 RETRY_AFTER_MAX_S = 86400.0
 _TEXT = re.compile("[\x21-\x7e]{1,%d}" % TEXT_MAX)
 _SHAPED = " has a shape, "  # in the refusal of ranges
-_RANGE = re.compile(r"([0-9]{1,19}) ([0-9]{1,19})")
-_STEPPED = re.compile(r"([0-9]{1,19}) ([0-9]{1,19}) ([0-9]{1,19})")
+_NUMBER = "(0|[1-9][0-9]{0,18})"
+_RANGE = re.compile(f"{_NUMBER} {_NUMBER}")
+_STEPPED = re.compile(f"{_NUMBER} {_NUMBER} {_NUMBER}")
 
 
 class Layout(NamedTuple):
@@ -123,10 +124,10 @@ def error_of(reply: Reply, success: Tuple[int, ...]) -> Optional[LeafdError]:
     return LeafdError(code, message, reply.status)
 
 
-def retry_after(reply: Reply) -> Optional[float]:
-    """In seconds; None: it says nothing that can be read."""
+def retry_after(reply: Reply) -> float:
+    """In seconds; 0: it says nothing that can be read."""
     text = reply.headers.get("retry-after", "")
-    return min(float(text), RETRY_AFTER_MAX_S) if re.fullmatch("[0-9]{1,9}", text) else None
+    return min(float(text), RETRY_AFTER_MAX_S) if re.fullmatch("[0-9]+", text) else 0.0
 
 
 def ranges_of(reply: Reply, count: int, stepped: bool = False) -> List[range]:
@@ -137,8 +138,8 @@ def ranges_of(reply: Reply, count: int, stepped: bool = False) -> List[range]:
     except UnicodeDecodeError:
         raise bad_answer(reply, "and no ranges") from None
     lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
+    if lines.pop() != "":
+        raise bad_answer(reply, "and a line without an end")
     ranges: List[range] = []
     before = -1
     for line in lines:

@@ -1,6 +1,7 @@
 """The one error that leafd's calls raise."""
 from __future__ import annotations
 
+import re
 from typing import Optional
 
 # Codes of the library itself; all others are the server's (docs/http-api.md).
@@ -19,6 +20,10 @@ OWN_RETRYABLE = {
 SERVER_RETRYABLE = frozenset({"quota", "no_worker_id", "paused", "too_slow"})
 
 
+# What a server may have put into a message, and no log should get; JSON may have half a character.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
 class LeafdError(Exception):
     """What went wrong.
 
@@ -31,6 +36,7 @@ class LeafdError(Exception):
 
     def __init__(self, code: str, message: str, status: int = 0,
                  key: Optional[str] = None) -> None:
+        message = _CONTROL.sub("?", message)
         super().__init__(code, message, status)
         self.code = code
         self.message = message

@@ -1,8 +1,9 @@
 """HTTP/1.1 as leafd, or a proxy before it, speaks it, without a socket: requests to bytes, bytes to replies.
 
 The happy path: request_bytes() is sent; what comes is fed to a Reader until it gives a Reply.
-Failure modes: what is no reply of HTTP, or larger than any of leafd's, is BadAnswer; a stream that
-ends within a reply is the caller's to notice (Reader.begun tells whether anything came).
+Failure modes: what is no reply of HTTP, or does not say its length, is ConnectionError; a body that
+is larger than any of leafd's is BadAnswer; a stream that ends within a reply is the caller's to
+notice (Reader.begun tells whether anything came).
 """
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})(?:[ \t]*;[^\r\n]*)?")
 
 
 class BadAnswer(Exception):
-    """What came is no answer of leafd."""
+    """What came is longer than any answer of leafd."""
 
 
 class Request(NamedTuple):
@@ -77,7 +78,7 @@ class Reader:
                 self._check_begin()
                 return None
             if end > HEAD_MAX_BYTES:
-                raise BadAnswer(f"a head of more than {HEAD_MAX_BYTES} bytes")
+                raise ConnectionError(f"a head of more than {HEAD_MAX_BYTES} bytes")
             self._read_head(bytes(self._data[:end]))
             del self._data[:end + 4]
         if self._chunks is not None:
@@ -93,7 +94,7 @@ class Reader:
         while (end := self._data.find(b"\r\n")) >= 0:
             match = _CHUNK.fullmatch(self._data[:end])
             if not match:
-                raise BadAnswer(f"no chunk: {bytes(self._data[:40])!r}")
+                raise ConnectionError(f"no chunk: {bytes(self._data[:40])!r}")
             size = int(match.group(1), 16)
             if size == 0:
                 end = self._data.find(b"\r\n\r\n")
@@ -103,12 +104,12 @@ class Reader:
             if len(self._data) < end + size + 4:
                 return None
             if self._data[end + size + 2:end + size + 4] != b"\r\n":
-                raise BadAnswer("a chunk that is longer than it says")
+                raise ConnectionError("a chunk that is longer than it says")
             body += self._data[end + 2:end + size + 2]
             del self._data[:end + size + 4]
         if end < 0:
             if len(self._data) > HEAD_MAX_BYTES:
-                raise BadAnswer("chunks without an end")
+                raise ConnectionError("chunks without an end")
             return None
         keep = self._keep and len(self._data) == end + 4
         return Reply(self._status, self._headers, bytes(body), keep)
@@ -118,28 +119,28 @@ class Reader:
         begin = b"HTTP/1."
         size = min(len(begin), len(self._data))
         if self._data[:size] != begin[:size]:
-            raise BadAnswer(f"no HTTP: {bytes(self._data[:40])!r}")
+            raise ConnectionError(f"no HTTP: {bytes(self._data[:40])!r}")
         if len(self._data) > HEAD_MAX_BYTES:
-            raise BadAnswer(f"a head of more than {HEAD_MAX_BYTES} bytes")
+            raise ConnectionError(f"a head of more than {HEAD_MAX_BYTES} bytes")
 
     def _read_head(self, head: bytes) -> None:
         lines = head.split(b"\r\n")
         match = _STATUS_LINE.fullmatch(lines[0])
         if not match:
-            raise BadAnswer(f"no status line of HTTP: {lines[0][:40]!r}")
+            raise ConnectionError(f"no status line of HTTP: {lines[0][:40]!r}")
         self._status = int(match.group(1))
         self._headers = {}
         for line in lines[1:]:
             header = _HEADER.fullmatch(line)
             if not header:
-                raise BadAnswer(f"no header: {line[:40]!r}")
+                raise ConnectionError(f"no header: {line[:40]!r}")
             name = header.group(1).decode("ascii").lower()
             if name == "content-length" and name in self._headers:
-                raise BadAnswer("two lengths")
+                raise ConnectionError("two lengths")
             self._headers[name] = header.group(2).decode("latin-1")
         if self._status < 200:
             if self._status == 101:
-                raise BadAnswer("a protocol that nobody asked for")
+                raise ConnectionError("a protocol that nobody asked for")
             return  # 1xx: the reply is still to come
         connection = self._headers.get("connection", "").lower()
         self._keep = "close" not in connection and (
@@ -154,7 +155,7 @@ class Reader:
             self._chunks = bytearray()
             return 0
         if "transfer-encoding" in self._headers or not _LENGTH.fullmatch(length):
-            raise BadAnswer(f"status {self._status} without a length")
+            raise ConnectionError(f"status {self._status} without a length")
         if int(length) > BODY_MAX_BYTES:
             raise BadAnswer(f"a body of {length} bytes")
         return int(length)

@@ -21,7 +21,6 @@ from ._settings import Address, Settings
 
 FIRST_WAIT_S = 0.020
 LONGEST_WAIT_S = 1.0
-QUOTA_WAIT_S = 1.0  # where the server does not say
 # What a node has for an answer in the first round, or a quarter of attempt_ms, if that is longer.
 FIRST_PATIENCE_S = 1.0
 USUAL_LEAST_S = 0.020
@@ -158,9 +157,11 @@ class Journey:
         """The node of the last move did not answer in time. Where it was the deadline that left it
         none, the failure before says more."""
         why = f"no answer within {round((now - began) * 1000)} ms"
+        quota = None
         if now >= self.deadline():
-            why = self._failures.get(self.node, why)
+            why, quota = self._failures.get(self.node, why), self._quota
         self.failed(why)
+        self._quota = quota
 
     def broke(self, error: Exception) -> None:
         """The exchange with the node of the last move brought no answer."""
@@ -168,19 +169,22 @@ class Journey:
         self._untrusted += 1 if untrusted else 0
         self.failed(str(error) or type(error).__name__)
 
-    def failed(self, why: str, retry_after_s: Optional[float] = None) -> None:
+    def _wait(self, least_s: float) -> None:
+        """After a round, or a quota."""
+        self._wait_s = max(self._uniform(self._round_wait_s / 2, self._round_wait_s), least_s)
+        self._round_wait_s = min(self._round_wait_s * 2, LONGEST_WAIT_S)
+
+    def failed(self, why: str, retry_after_s: float = 0.0) -> None:
         """The node of the last move could not be reached, or answered 502, 503 or 504."""
         self._failures[self.node] = why
         self._quota = None
         next_one = self._next()
         self.door.leave(self.node, next_one)
         self.node = next_one
-        self._least_s = max(self._least_s, retry_after_s or 0.0)
+        self._least_s = max(self._least_s, retry_after_s)
         self._failed += 1
         if self._failed == len(self.nodes):
-            self._wait_s = max(self._uniform(self._round_wait_s / 2, self._round_wait_s),
-                               self._least_s)
-            self._round_wait_s = min(self._round_wait_s * 2, LONGEST_WAIT_S)
+            self._wait(self._least_s)
             self._trusted = self._untrusted < self._failed
             self._failed = self._untrusted = 0
             self.rounds += 1
@@ -189,10 +193,10 @@ class Journey:
             if self.on_round is not None:
                 self.on_round()
 
-    def quota(self, error: LeafdError, retry_after_s: Optional[float]) -> None:
+    def quota(self, error: LeafdError, retry_after_s: float) -> None:
         """The node of the last move answered 429 quota: it is asked again."""
         self._quota = error
-        self._wait_s = QUOTA_WAIT_S if retry_after_s is None else max(retry_after_s, FIRST_WAIT_S)
+        self._wait(retry_after_s)
 
     def unreachable(self) -> LeafdError:
         if self._quota is not None:
@@ -215,6 +219,8 @@ def settled(journey: Journey, request: Request, reply: Reply) -> bool:
     elif error.code == "quota" and error.status == 429:
         journey.quota(error, _api.retry_after(reply))
     else:
+        if error.code == "bad_answer" and error.status >= 300:  # it is no leafd: the next call begins elsewhere
+            journey.door.leave(journey.node)
         raise error
     return False
 

@@ -40,7 +40,7 @@ final class Answers {
                 throw new LeafdException("other_cluster", 0, false, "the nodes are of "
                         + outcome.text() + ": ids of the two may be the same. If that is meant, make"
                         + " a new client; else correct endpoints", null);
-            case GARBAGE:
+            case TOO_LONG:
                 throw LeafdException.badAnswer(0, outcome.text());
             default:
                 throw LeafdException.closed();

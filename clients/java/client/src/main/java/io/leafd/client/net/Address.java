@@ -7,12 +7,16 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A base URL, taken apart: http or https, host, port, and what stands before each path. Or the name
- * of an SRV record, whose hosts and ports are addresses of their own.
+ * A base URL, taken apart: http or https, host, port. Or the name of an SRV record, whose hosts and
+ * ports are addresses of their own.
  */
 public final class Address {
     private static final Pattern SERVICE =
             Pattern.compile("(https?)\\+srv://([A-Za-z0-9_.-]{1,253})/?", Pattern.CASE_INSENSITIVE);
+
+    /** URI itself knows no host with an underscore, such as a container's. */
+    private static final Pattern PLACE =
+            Pattern.compile("(\\[[^]]+]|[A-Za-z0-9._-]{1,253})(?::([0-9]+))?");
 
     /** After http or https, for the name of an SRV record. */
     static final String SRV = "+srv://";
@@ -20,29 +24,26 @@ public final class Address {
     private final boolean tls;
     private final String host;
     private final int port;
-    private final String basePath;
     private final String text;
 
-    private Address(boolean tls, String host, int port, String basePath) {
+    private Address(boolean tls, String host, int port) {
         this.tls = tls;
         this.host = host;
         this.port = port;
-        this.basePath = basePath;
         String shown = host.indexOf(':') >= 0 ? "[" + host + "]" : host;
-        text = (tls ? "https://" : "http://") + shown + ":" + port + basePath;
+        text = (tls ? "https://" : "http://") + shown + ":" + port;
     }
 
     private Address(boolean tls, String service) {
         this.tls = tls;
         host = service;
         port = 0;
-        basePath = "";
         text = (tls ? "https" : "http") + SRV + service;
     }
 
     /** A host and port of the SRV record. */
     Address node(String host, int port) {
-        return new Address(tls, host, port, "");
+        return new Address(tls, host, port);
     }
 
     /** The address of a base URL; {@link IllegalArgumentException} with the rule it breaks. */
@@ -62,23 +63,24 @@ public final class Address {
             throw new IllegalArgumentException(
                     "it must begin with http://, https:// or http+srv://");
         }
-        if (uri.getHost() == null) {
+        if (uri.getRawUserInfo() != null || !uri.getRawPath().matches("/?")
+                || uri.getRawQuery() != null || uri.getRawFragment() != null) {
+            throw new IllegalArgumentException("it must have no user, path, query or fragment");
+        }
+        Matcher place = PLACE.matcher(Objects.toString(uri.getRawAuthority(), ""));
+        if (!place.matches()) {
             throw new IllegalArgumentException("it must name a host");
         }
-        if (uri.getRawUserInfo() != null || uri.getRawQuery() != null
-                || uri.getRawFragment() != null) {
-            throw new IllegalArgumentException("it must have no user, query or fragment");
-        }
-        int port = uri.getPort() < 0 ? (tls ? 443 : 80) : uri.getPort();
+        String number = place.group(2) == null ? tls ? "443" : "80" : place.group(2);
+        int port = number.length() > 5 ? 0 : Integer.parseInt(number);
         if (port < 1 || port > 65535) {
             throw new IllegalArgumentException("its port must be 1 to 65535");
         }
-        String host = uri.getHost();
+        String host = place.group(1);
         if (host.startsWith("[")) {
             host = host.substring(1, host.length() - 1);
         }
-        String path = uri.getRawPath() == null ? "" : uri.getRawPath();
-        return new Address(tls, host, port, path.replaceAll("/+$", ""));
+        return new Address(tls, host, port);
     }
 
     /** Does it begin with https? */
@@ -99,13 +101,9 @@ public final class Address {
         return port;
     }
 
-    String basePath() {
-        return basePath;
-    }
-
     /** As `Host` shows it. */
     String authority() {
-        return text.substring(text.indexOf("//") + 2, text.length() - basePath.length());
+        return text.substring(text.indexOf("//") + 2);
     }
 
     /** The URL. */

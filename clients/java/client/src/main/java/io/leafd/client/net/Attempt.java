@@ -32,6 +32,6 @@ abstract class Attempt {
     /** The node's certificate is not trusted, and nothing was sent. */
     abstract void untrusted(String why);
 
-    /** What came is no answer. */
-    abstract void garbage(String why);
+    /** The body of an answer is longer than any of leafd. */
+    abstract void tooLong(String why);
 }

@@ -40,6 +40,7 @@ public final class Call {
     private int tried;
     private int untrusted;
     private int round;
+    private int waits; // of a random time
     private boolean first = true;
     private boolean failed; // all of the last round
     private boolean stay;
@@ -261,10 +262,9 @@ public final class Call {
         }
 
         @Override
-        void garbage(String why) {
+        void tooLong(String why) {
             if (!ended) {
-                cluster.leave(endpoint);
-                end(new Outcome(Outcome.Kind.GARBAGE, null, endpoint, url() + ": " + why));
+                end(new Outcome(Outcome.Kind.TOO_LONG, null, endpoint, url() + ": " + why));
             }
         }
     }
@@ -282,9 +282,8 @@ public final class Call {
         }
         boolean away = response.status() >= 502 && response.status() <= 504;
         if (!away && !quota) {
-            boolean foreign = response.status() >= 300 && response.code().isEmpty();
-            if (foreign || (!response.keepAlive() && only == null)) {
-                cluster.leave(endpoint); // it is no leafd, or about to stop
+            if (response.status() >= 300 && response.code().isEmpty()) {
+                cluster.leave(endpoint); // it is no leafd: the next call begins elsewhere
             }
             end(new Outcome(Outcome.Kind.ANSWER, response, endpoint, url(), askedNanos));
             return;
@@ -295,7 +294,7 @@ public final class Call {
         if (quota) {
             note(why);
             stay = true; // the quota is of this client
-            waitFor(Math.max(after, FIRST_WAIT_NANOS));
+            waitFor(Math.max(roundWait(), after));
             return;
         }
         retryAfterNanos = Math.max(retryAfterNanos, after);
@@ -333,11 +332,16 @@ public final class Call {
             end(new Outcome(Outcome.Kind.UNTRUSTED, null, endpoint, describe()));
             return;
         }
-        long most = Math.min(LAST_WAIT_NANOS, FIRST_WAIT_NANOS << Math.min(round++, 10));
-        long wait = most / 2 + ThreadLocalRandom.current().nextLong(most / 2 + 1);
+        round++;
         failed = true;
         onRound.run();
-        waitFor(Math.max(wait, retryAfterNanos));
+        waitFor(Math.max(roundWait(), retryAfterNanos));
+    }
+
+    /** After a round, or a quota: a random half to all of a time that doubles. */
+    private long roundWait() {
+        long most = Math.min(LAST_WAIT_NANOS, FIRST_WAIT_NANOS << Math.min(waits++, 10));
+        return most / 2 + ThreadLocalRandom.current().nextLong(most / 2 + 1);
     }
 
     /** At most until the deadline, where the call ends without another attempt. */

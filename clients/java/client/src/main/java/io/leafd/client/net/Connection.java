@@ -19,7 +19,7 @@ import javax.net.ssl.SSLException;
  * <p>Happy path: it is opened for an attempt, connects, speaks TLS where its address says so, sends
  * the request, reads the answer, and is kept by its {@link Endpoint} for the next one. Failure
  * modes: what ends it early ends its attempt: too late, refused, reset, closed, a certificate that
- * is not trusted (broken), or bytes that are no answer (garbage). One that was kept and is found
+ * is not trusted, bytes that are no answer (broken), or a body that is too long (tooLong). One that was kept and is found
  * closed before any byte of an answer gives its attempt back, to be sent over a new one. Owner: the
  * loop's thread.
  */
@@ -95,7 +95,7 @@ final class Connection implements Loop.Ready {
             if (state != State.CLOSED && key.isValid() && key.isWritable()) {
                 flush();
             }
-        } catch (ResponseParser.Garbage e) {
+        } catch (ResponseParser.TooLong e) {
             end(null, e.getMessage());
         } catch (SSLException e) {
             refuse(e);
@@ -169,7 +169,7 @@ final class Connection implements Loop.Ready {
                 : SelectionKey.OP_READ);
     }
 
-    private void read() throws IOException, ResponseParser.Garbage {
+    private void read() throws IOException, ResponseParser.TooLong {
         if (engine == null) {
             ByteBuffer in = endpoint.buffer();
             in.clear();
@@ -204,7 +204,7 @@ final class Connection implements Loop.Ready {
                 }
                 openIfAgreed();
             }
-        } catch (ResponseParser.Garbage e) {
+        } catch (ResponseParser.TooLong e) {
             end(null, e.getMessage());
         }
     }
@@ -218,7 +218,7 @@ final class Connection implements Loop.Ready {
     }
 
     /** False: it needs more bytes from the network. */
-    private boolean unwrap() throws IOException, ResponseParser.Garbage {
+    private boolean unwrap() throws IOException, ResponseParser.TooLong {
         netIn.flip();
         SSLEngineResult result = engine.unwrap(netIn, plainIn);
         netIn.compact();
@@ -256,7 +256,7 @@ final class Connection implements Loop.Ready {
         return ByteBuffer.allocate(bytes).put(buffer);
     }
 
-    private void take(ByteBuffer in) throws ResponseParser.Garbage {
+    private void take(ByteBuffer in) throws IOException, ResponseParser.TooLong {
         if (attempt == null) {
             close(); // nobody asked for anything
             return;
@@ -306,15 +306,15 @@ final class Connection implements Loop.Ready {
         ended.untrusted("TLS: " + reason(e));
     }
 
-    private void end(String broken, String garbage) {
+    private void end(String broken, String tooLong) {
         Attempt ended = attempt;
         attempt = null;
         close();
         if (ended == null) {
             return;
         }
-        if (garbage != null) {
-            ended.garbage(garbage);
+        if (tooLong != null) {
+            ended.tooLong(tooLong);
         } else {
             ended.broken(broken);
         }

@@ -130,7 +130,7 @@ public final class Discovery {
             }
 
             @Override
-            void garbage(String why) {
+            void tooLong(String why) {
                 done.accept(null);
             }
         });

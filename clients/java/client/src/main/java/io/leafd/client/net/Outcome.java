@@ -12,8 +12,8 @@ public final class Outcome {
         UNTRUSTED,
         /** All nodes are of another cluster than the client's; the text says of which. */
         FOREIGN,
-        /** What came is no answer of HTTP. */
-        GARBAGE,
+        /** An answer is longer than any of leafd. */
+        TOO_LONG,
         /** Nobody wants it any more. */
         UNWANTED,
         /** The client was closed. */

@@ -31,7 +31,7 @@ public final class Request {
     /** The bytes for an address; the token may be null. */
     byte[] bytes(Address address, String token) {
         StringBuilder out = new StringBuilder(256);
-        out.append(method).append(' ').append(address.basePath()).append(target);
+        out.append(method).append(' ').append(target);
         out.append(" HTTP/1.1\r\nHost: ").append(address.authority());
         out.append("\r\nUser-Agent: ").append(AGENT).append("\r\n");
         if (token != null) {

@@ -63,13 +63,13 @@ public final class Response {
         return text.replaceAll("\\p{Cntrl}+", " ").trim();
     }
 
-    /** What Retry-After says, at most an hour; 0 where it says nothing that is a number. */
+    /** What Retry-After says, at most a day; 0 where it says nothing that is a number. */
     public long retryAfterMs() {
         String value = header("Retry-After");
-        if (value == null || !value.matches("[0-9]{1,9}")) {
+        if (value == null || !value.matches("[0-9]+")) {
             return 0;
         }
-        return Math.min(3600, Long.parseLong(value)) * 1000;
+        return (long) Math.min(86400, Double.parseDouble(value)) * 1000;
     }
 
     private Object member(String name) {

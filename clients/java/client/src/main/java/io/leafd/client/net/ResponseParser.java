@@ -1,6 +1,7 @@
 package io.leafd.client.net;
 
 import java.io.ByteArrayOutputStream;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -10,20 +11,20 @@ import java.util.Locale;
 /**
  * Reads one answer of HTTP/1.x from pieces as they come.
  *
- * <p>Happy path: {@link #feed} until it returns an answer. Failure modes: {@link Garbage} for what
- * is no answer, or has more than {@value #HEAD_BYTES} bytes of head or {@value #BODY_BYTES} of
- * body. An answer that does not say how long it is counts as none: where it ends early, nobody
+ * <p>Happy path: {@link #feed} until it returns an answer. Failure modes: IOException for what is no
+ * answer, or has more than {@value #HEAD_BYTES} bytes of head; {@link TooLong} for more than
+ * {@value #BODY_BYTES} of body. An answer that does not say how long it is counts as none: where it ends early, nobody
  * could tell. Owner: the loop's thread.
  */
 final class ResponseParser {
     static final int HEAD_BYTES = 16 * 1024;
     static final int BODY_BYTES = 256 * 1024;
 
-    /** What came is no answer of HTTP. */
-    static final class Garbage extends Exception {
+    /** The body is longer than any of leafd. */
+    static final class TooLong extends Exception {
         private static final long serialVersionUID = 1;
 
-        Garbage(String message) {
+        TooLong(String message) {
             super(message);
         }
     }
@@ -47,7 +48,7 @@ final class ResponseParser {
     }
 
     /** Takes bytes up to the answer's end; null: more are needed. */
-    Response feed(ByteBuffer in) throws Garbage {
+    Response feed(ByteBuffer in) throws IOException, TooLong {
         begun |= in.hasRemaining();
         while (in.hasRemaining()) {
             boolean whole;
@@ -87,9 +88,9 @@ final class ResponseParser {
         return true;
     }
 
-    private boolean takeByte(byte b) throws Garbage {
+    private boolean takeByte(byte b) throws IOException, TooLong {
         if (++headBytes > HEAD_BYTES) {
-            throw new Garbage("a head of more than " + HEAD_BYTES + " bytes");
+            throw new IOException("a head of more than " + HEAD_BYTES + " bytes");
         }
         if (b != '\n') {
             line.write(b);
@@ -98,16 +99,16 @@ final class ResponseParser {
         String text = new String(line.toByteArray(), StandardCharsets.ISO_8859_1);
         line.reset();
         if (!text.endsWith("\r")) {
-            throw new Garbage("a line that ends without CR: " + show(text));
+            throw new IOException("a line that ends without CR: " + show(text));
         }
         return takeLine(text.substring(0, text.length() - 1));
     }
 
-    private boolean takeLine(String text) throws Garbage {
+    private boolean takeLine(String text) throws IOException, TooLong {
         switch (state) {
             case HEAD:
                 if (head.isEmpty() && !text.matches("HTTP/1\\.[01] [1-5][0-9][0-9]( .*)?")) {
-                    throw new Garbage("no status line of HTTP/1.1: " + show(text));
+                    throw new IOException("no status line of HTTP/1.1: " + show(text));
                 }
                 if (!text.isEmpty()) {
                     head.add(text);
@@ -118,7 +119,7 @@ final class ResponseParser {
                 return takeChunkSize(text);
             case CHUNK_END:
                 if (!text.isEmpty()) {
-                    throw new Garbage("a chunk longer than it says");
+                    throw new IOException("a chunk longer than it says");
                 }
                 state = State.CHUNK_SIZE;
                 return false;
@@ -127,21 +128,21 @@ final class ResponseParser {
         }
     }
 
-    private boolean takeHead() throws Garbage {
+    private boolean takeHead() throws IOException, TooLong {
         status = Integer.parseInt(head.get(0).substring(9, 12));
         boolean version11 = head.get(0).charAt(7) == '1';
         headers = new ArrayList<>();
         for (String text : head.subList(1, head.size())) {
             int colon = text.indexOf(':');
             if (colon < 1 || text.substring(0, colon).matches(".*[\\s].*")) {
-                throw new Garbage("no header: " + show(text));
+                throw new IOException("no header: " + show(text));
             }
             headers.add(new String[] {text.substring(0, colon), text.substring(colon + 1).trim()});
         }
         head.clear();
         if (status < 200) {
             if (status == 101) {
-                throw new Garbage("an upgrade that nobody asked for");
+                throw new IOException("an upgrade that nobody asked for");
             }
             return false; // an interim answer; the next head follows
         }
@@ -150,7 +151,7 @@ final class ResponseParser {
         return beginBody();
     }
 
-    private boolean beginBody() throws Garbage {
+    private boolean beginBody() throws IOException, TooLong {
         String coding = joined("Transfer-Encoding");
         String length = joined("Content-Length");
         if (status == 204 || status == 304) {
@@ -158,29 +159,32 @@ final class ResponseParser {
         }
         if (!coding.isEmpty()) {
             if (!coding.equalsIgnoreCase("chunked") || !length.isEmpty()) {
-                throw new Garbage("Transfer-Encoding: " + show(coding));
+                throw new IOException("Transfer-Encoding: " + show(coding));
             }
             state = State.CHUNK_SIZE;
             return false;
         }
-        if (!length.matches("[0-9]{1,9}") || Long.parseLong(length) > BODY_BYTES) {
-            throw new Garbage(length.isEmpty() ? "an answer that does not say its length"
-                    : "Content-Length: " + show(length) + ", where at most " + BODY_BYTES
-                            + " are read");
+        if (!length.matches("[0-9]{1,18}")) {
+            throw new IOException(length.isEmpty() ? "an answer that does not say its length"
+                    : "Content-Length: " + show(length));
+        }
+        if (Long.parseLong(length) > BODY_BYTES) {
+            throw new TooLong("a body of " + length + " bytes, where at most " + BODY_BYTES
+                    + " are read");
         }
         state = State.BODY;
         left = Long.parseLong(length);
         return left == 0;
     }
 
-    private boolean takeChunkSize(String text) throws Garbage {
+    private boolean takeChunkSize(String text) throws IOException, TooLong {
         String size = text.split(";", 2)[0].trim();
         if (!size.matches("[0-9a-fA-F]{1,7}")) {
-            throw new Garbage("no size of a chunk: " + show(text));
+            throw new IOException("no size of a chunk: " + show(text));
         }
         left = Long.parseLong(size, 16);
         if (body.size() + left > BODY_BYTES) {
-            throw new Garbage("a body of more than " + BODY_BYTES + " bytes");
+            throw new TooLong("a body of more than " + BODY_BYTES + " bytes");
         }
         state = left == 0 ? State.TRAILER : State.CHUNK;
         return false;
