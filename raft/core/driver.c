@@ -66,13 +66,21 @@ static struct raft_event event_of(enum raft_event_type type)
     return event;
 }
 
-/* Copy the data of entries into one batch, which the core frees at once. */
-static void *driver_gather(struct raft_entry *entries, unsigned n)
+/* Copy the data of entries into one batch, which the core frees at once; of a single entry, into a
+ * block of the log, so that write_entries() does not copy it again. */
+static void *driver_gather(struct driver *driver, struct raft_entry *entries, unsigned n)
 {
     size_t total = 1;
     size_t at = 0;
     uint8_t *batch;
 
+    driver->alone = NULL;
+    if (n == 1) {
+        driver->alone = entry_block_new(entries[0].buf.base, entries[0].buf.len);
+        entries[0].buf.base = driver->alone->data;
+        entries[0].batch = driver->alone;
+        return driver->alone;
+    }
     for (unsigned i = 0; i < n; i++) {
         total += entries[i].buf.len;
     }
@@ -97,6 +105,8 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     struct applier *applier = &driver->applier;
     uint64_t index = update->entries.index;
     unsigned n = update->entries.n;
+    void *batch = update->entries.batch[0].batch;
+    bool is_block = driver->alone != NULL && batch == driver->alone;
     struct write *write;
 
     /* Rows that have waited long enough go with them. */
@@ -117,14 +127,17 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     write->entries = MUST_HAVE(calloc(n, sizeof *write->entries));
     for (unsigned i = 0; i < n; i++) {
         const struct raft_entry *entry = &update->entries.batch[i];
-        struct entry_block *block = entry_block_new(entry->buf.base, entry->buf.len);
+        struct entry_block *block =
+            is_block ? driver->alone : entry_block_new(entry->buf.base, entry->buf.len);
 
         entry_log_append(&driver->log, entry->term, (uint8_t)entry->type, write->number, block);
         write->entries[i] = (struct store_entry){entry->term, (uint8_t)entry->type, block->len,
                                                  entry_block_ref(block)->data};
     }
     write->op.entries = write->entries;
-    raft_free(update->entries.batch[0].batch);
+    if (!is_block) {
+        raft_free(batch);
+    }
     write_submit(write);
 }
 
@@ -286,6 +299,7 @@ static int driver_step(struct driver *driver, struct raft_event *event, bool as_
     if (rv == 0) {
         apply_update(driver, &update, stale);
     }
+    driver->alone = NULL;
     driver->stepping = false;
     if (rv == 0) {
         note_role(driver);
@@ -553,7 +567,7 @@ void driver_close(struct driver *driver)
 static int submit(struct driver *driver, struct raft_entry *entries, unsigned n)
 {
     struct raft_event event = event_of(RAFT_SUBMIT);
-    void *batch = driver_gather(entries, n);
+    void *batch = driver_gather(driver, entries, n);
 
     ASSERT(driver_is_leader(driver));
     event.submit.entries = entries;
@@ -674,7 +688,7 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     args->n_entries = n - skip;
     if (args->n_entries > 0) {
         memcpy(entries, args->entries + skip, args->n_entries * sizeof *entries);
-        (void)driver_gather(entries, args->n_entries);
+        (void)driver_gather(driver, entries, args->n_entries);
     }
     args->entries = args->n_entries > 0 ? entries : NULL;
     step_message(driver, &part);

@@ -91,6 +91,7 @@ struct driver {
     struct driver_config config;
     struct consensus *consensus; /* NULL before the start */
     bool stepping;               /* an event is being taken */
+    struct entry_block *alone;   /* the only entry of the event, unless the core has freed it */
     bool failed;
     bool held;   /* it must not stand for election */
     bool halted; /* nothing is applied above apply_until, and no results are reported */

@@ -30,6 +30,7 @@ struct net_uv {
     unsigned stranger_skipped; /* since then */
     uv_tcp_t listener;
     uv_prepare_t prepare; /* flushes queued frames before the loop waits */
+    uv_idle_t more;       /* active while a link has more to flush: the loop does not wait */
     uint16_t port;
     void (*close_cb)(void *data);
     void *close_data;
@@ -473,16 +474,48 @@ static const struct net_ops net_uv_ops = {
 
 /* --- open and close --- */
 
+static void more_cb(uv_idle_t *more)
+{
+    (void)more; /* not to wait is enough: net_prepare_cb() does the work */
+}
+
+/* Connections that were paused for the rest of the turn. */
+static void continue_input(struct net_uv *net)
+{
+    struct net_conn *conn;
+    struct net_link *link;
+
+    TAILQ_FOREACH (conn, &net->inbound, link) {
+        net_conn_continue(conn);
+    }
+    TAILQ_FOREACH (link, &net->links, link) {
+        if (link->conn != NULL) {
+            net_conn_continue(link->conn);
+        }
+    }
+}
+
 static void net_prepare_cb(uv_prepare_t *prepare)
 {
     struct net_uv *net = prepare->data;
     struct net_link *link;
+    bool more = false;
 
     TAILQ_FOREACH (link, &net->links, link) {
         if (net_link_is_up(link)) {
             net_out_flush(&link->conn->out);
         }
+        more = more || (net_link_is_up(link) && net_out_waits(&link->conn->out));
     }
+    if (more) {
+        ASSERT(uv_idle_start(&net->more, more_cb) == 0);
+    } else {
+        (void)uv_idle_stop(&net->more);
+    }
+    if (net->hub.input_bytes >= NET_INPUT_TURN_BYTES) {
+        continue_input(net);
+    }
+    net->hub.input_bytes = 0;
 }
 
 static void all_gone(struct net_hub *hub)
@@ -526,7 +559,8 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     ASSERT(uv_prepare_init(loop, &net->prepare) == 0);
     ASSERT(uv_prepare_start(&net->prepare, net_prepare_cb) == 0);
     net->prepare.data = net;
-    net->hub.alive_count += 2; /* the listener, and the prepare handle */
+    ASSERT(uv_idle_init(loop, &net->more) == 0);
+    net->hub.alive_count += 3; /* the listener, and these two */
     *ret_net = net;
     return 0;
 }
@@ -552,8 +586,10 @@ void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data)
     }
     net->listener.data = &net->hub;
     net->prepare.data = &net->hub;
+    net->more.data = &net->hub;
     uv_close((uv_handle_t *)&net->listener, handle_close_cb);
     uv_close((uv_handle_t *)&net->prepare, handle_close_cb);
+    uv_close((uv_handle_t *)&net->more, handle_close_cb);
 }
 
 /* --- queries and settings --- */
