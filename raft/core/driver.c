@@ -180,7 +180,7 @@ static void send_messages(struct driver *driver, const struct raft_update *updat
                           message->install_snapshot.last_index, driver->applier.durable.index);
         } else {
             message_encode(message, 0, &payload);
-            outbox_send(&driver->outbox, message->server_id, &payload);
+            outbox_send(&driver->outbox, message->server_id, &payload, NULL);
         }
     }
 }
@@ -252,7 +252,7 @@ static void note_role(struct driver *driver)
 
             if (member->id != driver->config.node_id) {
                 wire_resign_encode(&(struct wire_resign){term}, &payload);
-                (void)driver->net->ops->send(driver->net, member->id, FRAME_RESIGN, &payload);
+                (void)driver->net->ops->send(driver->net, member->id, FRAME_RESIGN, &payload, NULL);
             }
         }
     }
@@ -1161,7 +1161,8 @@ static void take_write(struct driver *driver, const struct write *write)
         outbox->term = write->op.term;
         outbox->vote = write->op.vote;
         STAILQ_FOREACH (frame, &write->held, link) { /* the messages that waited for it */
-            (void)driver->net->ops->send(driver->net, frame->to, FRAME_RAFT, &frame->payload);
+            (void)driver->net->ops->send(driver->net, frame->to, FRAME_RAFT, &frame->payload,
+                                         frame->tail);
         }
         break;
     case STORE_APPEND:

@@ -57,14 +57,20 @@ static size_t part_left(const struct net_out *out)
     return taken < NET_OUT_PART_BYTES ? NET_OUT_PART_BYTES - taken : 0;
 }
 
-void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload)
+static size_t tail_bytes(const struct entry_block *tail)
 {
-    const size_t bytes = FRAME_HEADER_BYTES + payload->len;
+    return tail != NULL ? tail->len : 0;
+}
+
+void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload,
+                   struct entry_block *tail)
+{
+    const size_t bytes = FRAME_HEADER_BYTES + payload->len + tail_bytes(tail);
     uint8_t header[FRAME_HEADER_BYTES];
     struct net_frame *frame;
 
-    frame_header(header, type, payload->data, payload->len);
-    if (out->waiting_bytes == 0 && bytes <= part_left(out)) {
+    frame_header(header, type, payload->data, payload->len, tail);
+    if (tail == NULL && out->waiting_bytes == 0 && bytes <= part_left(out)) {
         tls_channel_write(out->tls, header, sizeof header);
         tls_channel_write(out->tls, payload->data, payload->len);
         buf_free(payload);
@@ -72,6 +78,7 @@ void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payloa
         frame = MUST_HAVE(calloc(1, sizeof *frame));
         memcpy(frame->header, header, sizeof header);
         buf_move(&frame->payload, payload);
+        frame->tail = tail != NULL ? entry_block_ref(tail) : NULL;
         STAILQ_INSERT_TAIL(&out->waiting, frame, link);
         out->waiting_bytes += bytes;
     }
@@ -84,7 +91,29 @@ static void drop_first(struct net_out *out)
 
     STAILQ_REMOVE_HEAD(&out->waiting, link);
     buf_free(&frame->payload);
+    entry_block_unref(frame->tail);
     free(frame);
+}
+
+/* Seal up to `most` bytes of the frame, of its payload or of its tail. Returns their number. */
+static size_t seal_some(struct net_out *out, struct net_frame *frame, size_t most)
+{
+    const size_t before = frame->payload.len;
+    const bool in_tail = frame->at >= before;
+    const size_t rest = in_tail ? before + tail_bytes(frame->tail) - frame->at : before - frame->at;
+    const size_t part = rest < most ? rest : most;
+
+    if (frame->at == 0) {
+        tls_channel_write(out->tls, frame->header, sizeof frame->header);
+    }
+    if (part > 0) {
+        tls_channel_write(out->tls,
+                          in_tail ? frame->tail->data + (frame->at - before)
+                                  : frame->payload.data + frame->at,
+                          part);
+    }
+    frame->at += part;
+    return part;
 }
 
 static void seal_waiting(struct net_out *out)
@@ -93,19 +122,11 @@ static void seal_waiting(struct net_out *out)
     struct net_frame *frame;
 
     while (left > 0 && (frame = STAILQ_FIRST(&out->waiting)) != NULL) {
-        const size_t rest = frame->payload.len - frame->at;
-        const size_t part = rest < left ? rest : left;
+        const size_t part = seal_some(out, frame, left);
 
-        if (frame->at == 0) {
-            tls_channel_write(out->tls, frame->header, sizeof frame->header);
-        }
-        if (part > 0) {
-            tls_channel_write(out->tls, frame->payload.data + frame->at, part);
-        }
-        frame->at += part;
         left -= part;
         out->waiting_bytes -= part;
-        if (part == rest) {
+        if (frame->at == frame->payload.len + tail_bytes(frame->tail)) {
             out->waiting_bytes -= sizeof frame->header;
             drop_first(out);
         }
@@ -323,7 +344,7 @@ void net_conn_check(uv_timer_t *timer)
     } else if (now_ms - out->progress_ms >= config->stall_ms) {
         net_conn_close(conn, "the peer takes no data");
     } else if (out->queue_bytes == 0 && now_ms - out->write_ms >= config->idle_ms) {
-        net_out_frame(out, FRAME_PING, &nothing);
+        net_out_frame(out, FRAME_PING, &nothing, NULL);
         net_out_flush(out);
     }
 }

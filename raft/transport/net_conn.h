@@ -84,7 +84,8 @@ struct net_frame {
     STAILQ_ENTRY(net_frame) link;
     uint8_t header[FRAME_HEADER_BYTES];
     struct buf payload;
-    size_t at; /* bytes of the payload that are sealed */
+    struct entry_block *tail; /* the payload's end, a reference; or NULL */
+    size_t at;                /* bytes of both that are sealed */
 };
 
 struct net_out {
@@ -101,9 +102,10 @@ struct net_out {
     uint64_t progress_ms; /* when unsent_bytes last changed */
 };
 
-/* Queue a frame on an open channel; the memory is taken over. It leaves with the next flush, or a
- * later one. */
-void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload);
+/* Queue a frame on an open channel; the memory is taken over, and tail, the payload's end or NULL,
+ * referred to. It leaves with the next flush, or a later one. */
+void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload,
+                   struct entry_block *tail);
 
 /* Write a part of the queue, unless a write is under way (its end begins the next). */
 void net_out_flush(struct net_out *out);

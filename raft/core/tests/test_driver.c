@@ -433,6 +433,35 @@ static void test_followers_take_turns_in_large_entries(void **state)
     }
 }
 
+/* What is left waits while a link is full, and for nothing else. */
+static void test_large_entries_wait_for_room_in_a_link(void **state)
+{
+    struct raft_message refusal;
+    BENCH bench = {0};
+    uint64_t next;
+
+    (void)state;
+    lead_with_large_ones(&bench, 4, &next);
+    has_up_to(&bench, next - 1);
+    refusal = append_result_of(2, bench_term(&bench), next, next - 1);
+    bench_receive(&bench, &refusal);
+    bench.net.full[2] = true;
+    for (unsigned i = 0; i < 2; i++) {
+        fake_net_clear(&bench.net);
+        (void)driver_turn(&bench.driver);
+        assert_int_equal(fake_net_count(&bench.net, 2, FRAME_RAFT), 0);
+        assert_int_equal(fake_net_count(&bench.net, 3, FRAME_RAFT), 1);
+    }
+    bench.net.full[3] = true;
+    fake_net_clear(&bench.net);
+    assert_false(driver_turn(&bench.driver)); /* the loop may wait */
+    assert_int_equal(bench.net.frame_count, 0);
+    bench.net.full[2] = false;
+    assert_true(driver_turn(&bench.driver));
+    assert_int_equal(fake_net_count(&bench.net, 2, FRAME_RAFT), 1);
+    assert_int_equal(fake_net_count(&bench.net, 3, FRAME_RAFT), 0);
+}
+
 /* Who leads no more sends no more. */
 static void test_the_end_of_the_term_ends_what_is_left(void **state)
 {
@@ -726,6 +755,7 @@ int main(void)
         cmocka_unit_test(test_what_comes_meanwhile_goes_behind_large_entries),
         cmocka_unit_test(test_a_refusal_ends_what_is_left),
         cmocka_unit_test(test_followers_take_turns_in_large_entries),
+        cmocka_unit_test(test_large_entries_wait_for_room_in_a_link),
         cmocka_unit_test(test_the_end_of_the_term_ends_what_is_left),
         cmocka_unit_test(test_apply_goes_on_in_turns),
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),

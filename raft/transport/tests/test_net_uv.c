@@ -163,7 +163,7 @@ static void test_every_type_arrives(void **state)
     for (unsigned type = FRAME_RAFT; type < FRAME_PING; type++) {
         struct buf empty = BUF_INIT;
 
-        assert_int_equal(net->ops->send(net, 2, (enum frame_type)type, &empty), 0);
+        assert_int_equal(net->ops->send(net, 2, (enum frame_type)type, &empty, NULL), 0);
         RUN_UNTIL(&pair->world, pair->b.received == type - FRAME_RAFT + 1);
         assert_int_equal(pair->b.last_type, type);
         assert_int_equal(pair->b.last_len, 0);
@@ -187,7 +187,7 @@ static void test_urgent_frames_leave_at_once(void **state)
         RUN_UNTIL(&pair->world, out->queue_bytes == 0);
         assert_int_equal(net_node_send(&pair->a, 2, 0, 8), 0);
         assert_true(out->queue_bytes > 0);
-        assert_int_equal(net->ops->send(net, 2, urgent[i], &empty), 0);
+        assert_int_equal(net->ops->send(net, 2, urgent[i], &empty, NULL), 0);
         assert_int_equal(out->queue_bytes, 0);
         RUN_UNTIL(&pair->world, pair->b.received == 2 * (i + 1));
         assert_int_equal(pair->b.last_type, urgent[i]); /* the other one came before it */
@@ -206,10 +206,10 @@ static void test_an_urgent_frame_finds_the_link_broken(void **state)
     net = net_uv_net(pair->a.net);
     assert_int_equal(uv_fileno((uv_handle_t *)&net_uv_link(pair->a.net, 2)->conn->tcp, &fd), 0);
     assert_int_equal(shutdown(fd, SHUT_WR), 0);
-    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty), 0);
+    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty, NULL), 0);
     assert_false(net_node_connected(&pair->a, 2));
     assert_true(pair->a.up[2]);
-    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty), ERR_IO);
+    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty, NULL), ERR_IO);
     RUN_UNTIL(&pair->world, !pair->a.up[2]);
     RUN_UNTIL(&pair->world, pair->a.up[2]);
     assert_int_equal(net_node_send(&pair->a, 2, 0, 8), 0);
