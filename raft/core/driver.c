@@ -66,36 +66,32 @@ static struct raft_event event_of(enum raft_event_type type)
     return event;
 }
 
-/* Copy the data of entries into one batch, which the core frees at once; of a single entry, into a
- * block of the log, so that write_entries() does not copy it again. */
+/* Forget the blocks of the last event; those that went to the log have more references. */
+static void drop_gathered(struct driver *driver)
+{
+    for (unsigned i = 0; i < driver->gathered_count; i++) {
+        entry_block_unref(driver->gathered[i]);
+    }
+    driver->gathered_count = 0;
+    driver->gathered_batch = NULL;
+}
+
+/* Copy the data of entries, each into a block for the log. The core gets a batch that it frees, as
+ * if it had them; write_entries() takes the blocks. */
 static void *driver_gather(struct driver *driver, struct raft_entry *entries, unsigned n)
 {
-    size_t total = 1;
-    size_t at = 0;
-    uint8_t *batch;
+    drop_gathered(driver);
+    ASSERT(n <= LIMIT_ENTRIES_PER_FRAME);
+    driver->gathered_batch = raft_malloc(1);
+    ASSERT(driver->gathered_batch != NULL);
+    for (unsigned i = 0; i < n; i++) {
+        struct entry_block *block = entry_block_new(entries[i].buf.base, entries[i].buf.len);
 
-    driver->alone = NULL;
-    if (n == 1) {
-        driver->alone = entry_block_new(entries[0].buf.base, entries[0].buf.len);
-        entries[0].buf.base = driver->alone->data;
-        entries[0].batch = driver->alone;
-        return driver->alone;
+        driver->gathered[driver->gathered_count++] = block;
+        entries[i].buf.base = block->data;
+        entries[i].batch = driver->gathered_batch;
     }
-    for (unsigned i = 0; i < n; i++) {
-        total += entries[i].buf.len;
-    }
-    batch = raft_malloc(total);
-    ASSERT(batch != NULL);
-    for (unsigned i = 0; i < n; i++) {
-        if (entries[i].buf.len > 0) { /* a peer may send an empty request */
-            memcpy(batch + at, entries[i].buf.base, entries[i].buf.len);
-        }
-        entries[i].buf.base = batch + at;
-        entries[i].batch = batch;
-        at += entries[i].buf.len;
-    }
-    ASSERT(at < total);
-    return batch;
+    return driver->gathered_batch;
 }
 
 /* --- an update --- */
@@ -106,7 +102,7 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     uint64_t index = update->entries.index;
     unsigned n = update->entries.n;
     void *batch = update->entries.batch[0].batch;
-    bool is_block = driver->alone != NULL && batch == driver->alone;
+    bool is_gathered = batch == driver->gathered_batch;
     struct write *write;
 
     /* Rows that have waited long enough go with them. */
@@ -128,16 +124,15 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     for (unsigned i = 0; i < n; i++) {
         const struct raft_entry *entry = &update->entries.batch[i];
         struct entry_block *block =
-            is_block ? driver->alone : entry_block_new(entry->buf.base, entry->buf.len);
+            is_gathered ? entry_block_ref(CONTAINER(entry->buf.base, struct entry_block, data))
+                        : entry_block_new(entry->buf.base, entry->buf.len);
 
         entry_log_append(&driver->log, entry->term, (uint8_t)entry->type, write->number, block);
         write->entries[i] = (struct store_entry){entry->term, (uint8_t)entry->type, block->len,
                                                  entry_block_ref(block)->data};
     }
     write->op.entries = write->entries;
-    if (!is_block) {
-        raft_free(batch);
-    }
+    raft_free(batch);
     write_submit(write);
 }
 
@@ -299,7 +294,7 @@ static int driver_step(struct driver *driver, struct raft_event *event, bool as_
     if (rv == 0) {
         apply_update(driver, &update, stale);
     }
-    driver->alone = NULL;
+    drop_gathered(driver);
     driver->stepping = false;
     if (rv == 0) {
         note_role(driver);
@@ -558,6 +553,7 @@ void driver_close(struct driver *driver)
         driver->consensus = NULL;
     }
     entry_log_free(&driver->log);
+    drop_gathered(driver);
     forget_foreseen(driver);
 }
 
@@ -1415,6 +1411,9 @@ bool driver_turn(struct driver *driver)
     }
     if (driver->appends.count > 0) {
         more = appends_turn(&driver->appends, driver_is_leader(driver) ? driver_term(driver) : 0);
+    }
+    if (driver->log.unused != NULL) {
+        entry_log_tidy(&driver->log);
     }
     if (driver->seen_state == DRIVER_LEADER && driver->noop_term != driver->seen_term) {
         submit_first(driver);

@@ -12,16 +12,39 @@
 void entry_log_free(struct entry_log *log)
 {
     entry_log_clear(log, 1);
+    while (log->unused != NULL) {
+        entry_log_tidy(log);
+    }
     free(log->items);
     log->items = NULL;
     log->capacity = 0;
 }
 
+/* To give so many bytes back to the system takes a while. A compaction drops up to 48 MiB. */
+#define UNUSED_BYTES (256 << 10)
+
 static void release(struct entry_log *log, struct log_entry *entry)
 {
-    ASSERT(log->bytes >= entry->block->len);
-    log->bytes -= entry->block->len;
-    entry_block_unref(entry->block);
+    struct entry_block *block = entry->block;
+
+    ASSERT(log->bytes >= block->len);
+    log->bytes -= block->len;
+    if (block->refs > 1 || block->len < UNUSED_BYTES) {
+        entry_block_unref(block);
+    } else {
+        memcpy(block->data, &log->unused, sizeof log->unused);
+        log->unused = block;
+    }
+}
+
+void entry_log_tidy(struct entry_log *log)
+{
+    struct entry_block *block = log->unused;
+
+    if (block != NULL) {
+        memcpy(&log->unused, block->data, sizeof log->unused);
+        entry_block_unref(block);
+    }
 }
 
 void entry_log_clear(struct entry_log *log, uint64_t first)

@@ -41,8 +41,9 @@ struct entry_log {
     size_t head;
     size_t count;
     size_t capacity;
-    uint64_t first; /* index of the first entry, or of the next one when empty; >= 1 */
-    uint64_t bytes; /* payload held */
+    uint64_t first;             /* index of the first entry, or of the next one when empty; >= 1 */
+    uint64_t bytes;             /* payload held */
+    struct entry_block *unused; /* a list of large ones, each with the next one's address */
 };
 
 void entry_log_free(struct entry_log *log);
@@ -56,6 +57,10 @@ void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64
 
 /* Drop entries from `from` to the end. */
 void entry_log_truncate(struct entry_log *log, uint64_t from);
+
+/* Free a large block of dropped entries, if there is one: once a turn. No turn needs to come for
+ * it. */
+void entry_log_tidy(struct entry_log *log);
 
 /* Drop entries up to and including `upto`. */
 void entry_log_drop_prefix(struct entry_log *log, uint64_t upto);
