@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from cluster import STEADY
 from test_snapshot import bulk_put
 
 BULKS = 6
@@ -64,7 +65,7 @@ def test_no_turn_works_long(make_cluster, tag):
     """Bulks of new tags with long texts (3.2 MB each), of changes by way of a follower, all at
     once; pages of tags, backups; a node that catches up: none of it keeps a raft loop busy for
     long."""
-    cluster = make_cluster()
+    cluster = make_cluster(settings=STEADY)
     leader = cluster.leader()
     others = [node for node in cluster.nodes if node is not leader]
 

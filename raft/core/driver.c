@@ -22,7 +22,6 @@
 #include "src/state/codec/cluster_command.h"
 
 #define APPLY_PER_TURN 2048
-#define APPLY_LOOK 16                /* entries, or KiB of them, between looks at the clock */
 #define APPLY_LARGE_BYTES (64 << 10) /* such an entry is the last of its turn */
 #define APPLY_MS 5                   /* then other work of the loop gets its turn */
 
@@ -1370,17 +1369,12 @@ static bool apply_some(struct driver *driver)
     const struct log_entry *entry;
     uint64_t until_ms = clock_now_ms(driver->clock) + APPLY_MS;
     unsigned count = 0;
-    size_t since = 0; /* work since the last look at the clock */
 
     while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL) {
-        if (since >= APPLY_LOOK) {
-            since = 0;
-            clock_look(driver->clock);
-            if (clock_now_ms(driver->clock) >= until_ms) {
-                break;
-            }
+        clock_look(driver->clock); /* an entry of a few bytes may look through all worker ids */
+        if (count > 0 && clock_now_ms(driver->clock) >= until_ms) {
+            break;
         }
-        since += 1 + entry->block->len / 1024;
         if (entry->block->len < APPLY_LARGE_BYTES) {
             apply(driver, entry);
             count++;

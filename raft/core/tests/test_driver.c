@@ -505,6 +505,38 @@ static void test_apply_goes_on_in_turns(void **state)
     assert_int_equal(turns, 1);
 }
 
+#define APPLIED_MS 2 /* that each entry takes */
+
+static void applied_slowly(struct driver_observer *observer, uint64_t index, uint64_t term,
+                           const void *result, size_t len)
+{
+    (void)index;
+    (void)term;
+    (void)result;
+    (void)len;
+    CONTAINER(observer, struct bench, observer.base)->clock.now_ms += APPLIED_MS;
+}
+
+/* Small entries may take long: a turn ends with the one that passes its time. */
+static void test_a_turn_ends_between_slow_entries(void **state)
+{
+    BENCH bench = {0};
+    uint64_t before;
+
+    (void)state;
+    lead(&bench);
+    bench.observer.base.applied = applied_slowly;
+    assert_int_equal(bench_submit(&bench, 30), 0);
+    bench_disk_run(&bench);
+    before = driver_applied(&bench.driver)->index;
+    bench_ack(&bench, 2);
+    while (driver_applied(&bench.driver)->index < entry_log_last(&bench.driver.log)) {
+        assert_in_range(driver_applied(&bench.driver)->index - before, 1, 3);
+        before = driver_applied(&bench.driver)->index;
+        (void)driver_turn(&bench.driver);
+    }
+}
+
 static void test_the_log_is_compacted_behind_the_durable_state(void **state)
 {
     struct bench bench = {.snapshot_entries = 10, .trailing_entries = 4};
@@ -758,6 +790,7 @@ int main(void)
         cmocka_unit_test(test_large_entries_wait_for_room_in_a_link),
         cmocka_unit_test(test_the_end_of_the_term_ends_what_is_left),
         cmocka_unit_test(test_apply_goes_on_in_turns),
+        cmocka_unit_test(test_a_turn_ends_between_slow_entries),
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),
         cmocka_unit_test(test_compaction_goes_as_far_as_the_rows_are_durable),
         cmocka_unit_test(test_a_low_disk_gets_back_what_the_log_holds),
