@@ -242,6 +242,7 @@ void appends_forget(struct appends *appends, uint64_t to)
 
 /* To copy so many bytes for each follower would take long: most of it for page faults. */
 #define SHARED_BYTES (256 << 10)
+#define LAST_BYTES (1 << 20) /* such an entry is the last of its frame, so that it is shared */
 
 /* Send one frame, with at most n entries of the log, as many as fit (one always does). A large one
  * at its end is shared with the log. Afterwards args are those of the next frame. */
@@ -255,7 +256,7 @@ static void send_frame(struct appends *appends, struct raft_message *message, un
     unsigned i;
 
     ASSERT(n <= LIMIT_ENTRIES_PER_FRAME);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && (tail == NULL || tail->len < LAST_BYTES); i++) {
         const struct log_entry *entry = entry_log_get(appends->log, args->prev_log_index + 1 + i);
 
         ASSERT(entry != NULL);

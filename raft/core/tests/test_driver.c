@@ -370,6 +370,30 @@ static void test_large_entries_go_a_message_a_turn(void **state)
     assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
 }
 
+/* It ends its message, and is not copied into it. */
+static void test_a_large_entry_ends_its_message(void **state)
+{
+    uint8_t *data = calloc(1, 1 << 20);
+    BENCH bench = {0};
+    uint64_t next;
+
+    (void)state;
+    assert_non_null(data);
+    lead(&bench);
+    next = entry_log_last(&bench.driver.log) + 1;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(submit_bytes(&bench, data, 10), 0);
+        assert_int_equal(submit_bytes(&bench, data, 1 << 20), 0);
+        assert_int_equal(submit_bytes(&bench, data, 10), 0);
+    }
+    free(data);
+    bench_disk_run(&bench);
+    fake_net_clear(&bench.net);
+    has_up_to(&bench, next - 1);
+    assert_int_equal(all_to_3(&bench, &next), 3); /* of two, of three, of one */
+    assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
+}
+
 /* What is submitted meanwhile, and heartbeats, do not overtake what is left. */
 static void test_what_comes_meanwhile_goes_behind_large_entries(void **state)
 {
@@ -784,6 +808,7 @@ int main(void)
         cmocka_unit_test(test_uncommitted_entries_up_to_the_limit),
         cmocka_unit_test(test_uncommitted_bytes_up_to_the_limit),
         cmocka_unit_test(test_large_entries_go_a_message_a_turn),
+        cmocka_unit_test(test_a_large_entry_ends_its_message),
         cmocka_unit_test(test_what_comes_meanwhile_goes_behind_large_entries),
         cmocka_unit_test(test_a_refusal_ends_what_is_left),
         cmocka_unit_test(test_followers_take_turns_in_large_entries),
