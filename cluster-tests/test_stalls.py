@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from cluster import STEADY
 from test_snapshot import bulk_put
 
 BULKS = 6
@@ -61,9 +62,10 @@ def test_strict_requests_pass_between_bulk_changes(make_cluster, tag):
 
 @pytest.mark.alone
 def test_no_turn_works_long(make_cluster, tag):
-    """Bulks of new tags, of changes by way of a follower, all at once; pages of tags, backups; a
-    node that catches up: none of it keeps a raft loop busy for long."""
-    cluster = make_cluster()
+    """Bulks of new tags with long texts (3.2 MB each), of changes by way of a follower, all at
+    once; pages of tags, backups; a node that catches up: none of it keeps a raft loop busy for
+    long."""
+    cluster = make_cluster(settings=STEADY)
     leader = cluster.leader()
     others = [node for node in cluster.nodes if node is not leader]
 
@@ -74,7 +76,8 @@ def test_no_turn_works_long(make_cluster, tag):
     changed = []
 
     def change(number, node, step):
-        rows = [{"tag": f"{tag}-{number}-{i}", "step": step} for i in range(TAGS)]
+        rows = [{"tag": f"{tag}-{number}-{i}", "step": step, "description": "x" * 254}
+                for i in range(TAGS)]
         made = TAGS if step == 10 else 0
         assert bulk_put(node, rows) == {"made": made, "changed": TAGS - made}
         changed.append((number, step))

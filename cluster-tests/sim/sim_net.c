@@ -104,7 +104,8 @@ static void repeat_chunk(struct sim_world *world, const struct sim_frame *frame,
     }
 }
 
-static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
+static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload,
+                    struct entry_block *tail)
 {
     struct sim_node *from = CONTAINER(base, struct sim_node, net);
     struct sim_world *world = from->world;
@@ -133,6 +134,9 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
             at_ms = world->link_free_ms[a][b];
         }
         world->link_free_ms[a][b] = at_ms;
+    }
+    if (tail != NULL) {
+        buf_put(payload, tail->data, tail->len);
     }
     world->hooks->sent(from, to, type, payload);
     frame = frame_new(from, type, payload);

@@ -169,7 +169,7 @@ static inline void context_wake(const struct raft_context *on, uint32_t parts)
         int rv;                                                                                    \
                                                                                                    \
         wire_##name##_encode(message, &frame);                                                     \
-        rv = on->net->ops->send(on->net, to, type, &frame);                                        \
+        rv = on->net->ops->send(on->net, to, type, &frame, NULL);                                  \
         buf_free(&frame);                                                                          \
         return rv;                                                                                 \
     }

@@ -487,7 +487,8 @@ static bool turn(struct replica *replica)
         turn_woken(replica);
     }
     clock_look(on->clock);
-    return more || replica_is_awaited(replica);
+    return more || (driver->appends.count > 0 && appends_wait(&driver->appends)) ||
+           replica_is_awaited(replica);
 }
 
 /* --- the stop --- */

@@ -415,6 +415,9 @@ static bool forward(struct requests *requests, struct cluster_request *request, 
     return true;
 }
 
+/* A turn copies one such request into a frame; all may have to be sent anew, to another leader. */
+#define LARGE_REQUEST_BYTES (1 << 20)
+
 static void send_waiting(struct requests *requests)
 {
     uint64_t target = leader_route_target(&requests->route);
@@ -449,6 +452,9 @@ static void send_waiting(struct requests *requests)
             complete(requests, request, ERR_NOT_LEADER);
         } else if (!forward(requests, request, target)) {
             context_arm_in(requests->on, &requests->send_pause, SEND_AGAIN_MS);
+            return;
+        } else if (next != NULL && request->payload.len >= LARGE_REQUEST_BYTES) {
+            context_wake(requests->on, WAKE_REQUESTS);
             return;
         }
     }

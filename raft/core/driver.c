@@ -22,7 +22,6 @@
 #include "src/state/codec/cluster_command.h"
 
 #define APPLY_PER_TURN 2048
-#define APPLY_LOOK 16                /* entries, or KiB of them, between looks at the clock */
 #define APPLY_LARGE_BYTES (64 << 10) /* such an entry is the last of its turn */
 #define APPLY_MS 5                   /* then other work of the loop gets its turn */
 
@@ -66,28 +65,32 @@ static struct raft_event event_of(enum raft_event_type type)
     return event;
 }
 
-/* Copy the data of entries into one batch, which the core frees at once. */
-static void *driver_gather(struct raft_entry *entries, unsigned n)
+/* Forget the blocks of the last event; those that went to the log have more references. */
+static void drop_gathered(struct driver *driver)
 {
-    size_t total = 1;
-    size_t at = 0;
-    uint8_t *batch;
+    for (unsigned i = 0; i < driver->gathered_count; i++) {
+        entry_block_unref(driver->gathered[i]);
+    }
+    driver->gathered_count = 0;
+    driver->gathered_batch = NULL;
+}
 
+/* Copy the data of entries, each into a block for the log. The core gets a batch that it frees, as
+ * if it had them; write_entries() takes the blocks. */
+static void *driver_gather(struct driver *driver, struct raft_entry *entries, unsigned n)
+{
+    drop_gathered(driver);
+    ASSERT(n <= LIMIT_ENTRIES_PER_FRAME);
+    driver->gathered_batch = raft_malloc(1);
+    ASSERT(driver->gathered_batch != NULL);
     for (unsigned i = 0; i < n; i++) {
-        total += entries[i].buf.len;
+        struct entry_block *block = entry_block_new(entries[i].buf.base, entries[i].buf.len);
+
+        driver->gathered[driver->gathered_count++] = block;
+        entries[i].buf.base = block->data;
+        entries[i].batch = driver->gathered_batch;
     }
-    batch = raft_malloc(total);
-    ASSERT(batch != NULL);
-    for (unsigned i = 0; i < n; i++) {
-        if (entries[i].buf.len > 0) { /* a peer may send an empty request */
-            memcpy(batch + at, entries[i].buf.base, entries[i].buf.len);
-        }
-        entries[i].buf.base = batch + at;
-        entries[i].batch = batch;
-        at += entries[i].buf.len;
-    }
-    ASSERT(at < total);
-    return batch;
+    return driver->gathered_batch;
 }
 
 /* --- an update --- */
@@ -97,6 +100,8 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     struct applier *applier = &driver->applier;
     uint64_t index = update->entries.index;
     unsigned n = update->entries.n;
+    void *batch = update->entries.batch[0].batch;
+    bool is_gathered = batch == driver->gathered_batch;
     struct write *write;
 
     /* Rows that have waited long enough go with them. */
@@ -117,14 +122,16 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     write->entries = MUST_HAVE(calloc(n, sizeof *write->entries));
     for (unsigned i = 0; i < n; i++) {
         const struct raft_entry *entry = &update->entries.batch[i];
-        struct entry_block *block = entry_block_new(entry->buf.base, entry->buf.len);
+        struct entry_block *block =
+            is_gathered ? entry_block_ref(CONTAINER(entry->buf.base, struct entry_block, data))
+                        : entry_block_new(entry->buf.base, entry->buf.len);
 
         entry_log_append(&driver->log, entry->term, (uint8_t)entry->type, write->number, block);
         write->entries[i] = (struct store_entry){entry->term, (uint8_t)entry->type, block->len,
                                                  entry_block_ref(block)->data};
     }
     write->op.entries = write->entries;
-    raft_free(update->entries.batch[0].batch);
+    raft_free(batch);
     write_submit(write);
 }
 
@@ -167,7 +174,7 @@ static void send_messages(struct driver *driver, const struct raft_update *updat
                           message->install_snapshot.last_index, driver->applier.durable.index);
         } else {
             message_encode(message, 0, &payload);
-            outbox_send(&driver->outbox, message->server_id, &payload);
+            outbox_send(&driver->outbox, message->server_id, &payload, NULL);
         }
     }
 }
@@ -239,7 +246,7 @@ static void note_role(struct driver *driver)
 
             if (member->id != driver->config.node_id) {
                 wire_resign_encode(&(struct wire_resign){term}, &payload);
-                (void)driver->net->ops->send(driver->net, member->id, FRAME_RESIGN, &payload);
+                (void)driver->net->ops->send(driver->net, member->id, FRAME_RESIGN, &payload, NULL);
             }
         }
     }
@@ -286,6 +293,7 @@ static int driver_step(struct driver *driver, struct raft_event *event, bool as_
     if (rv == 0) {
         apply_update(driver, &update, stale);
     }
+    drop_gathered(driver);
     driver->stepping = false;
     if (rv == 0) {
         note_role(driver);
@@ -544,6 +552,7 @@ void driver_close(struct driver *driver)
         driver->consensus = NULL;
     }
     entry_log_free(&driver->log);
+    drop_gathered(driver);
     forget_foreseen(driver);
 }
 
@@ -553,7 +562,7 @@ void driver_close(struct driver *driver)
 static int submit(struct driver *driver, struct raft_entry *entries, unsigned n)
 {
     struct raft_event event = event_of(RAFT_SUBMIT);
-    void *batch = driver_gather(entries, n);
+    void *batch = driver_gather(driver, entries, n);
 
     ASSERT(driver_is_leader(driver));
     event.submit.entries = entries;
@@ -674,7 +683,7 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     args->n_entries = n - skip;
     if (args->n_entries > 0) {
         memcpy(entries, args->entries + skip, args->n_entries * sizeof *entries);
-        (void)driver_gather(entries, args->n_entries);
+        (void)driver_gather(driver, entries, args->n_entries);
     }
     args->entries = args->n_entries > 0 ? entries : NULL;
     step_message(driver, &part);
@@ -1147,7 +1156,8 @@ static void take_write(struct driver *driver, const struct write *write)
         outbox->term = write->op.term;
         outbox->vote = write->op.vote;
         STAILQ_FOREACH (frame, &write->held, link) { /* the messages that waited for it */
-            (void)driver->net->ops->send(driver->net, frame->to, FRAME_RAFT, &frame->payload);
+            (void)driver->net->ops->send(driver->net, frame->to, FRAME_RAFT, &frame->payload,
+                                         frame->tail);
         }
         break;
     case STORE_APPEND:
@@ -1359,17 +1369,12 @@ static bool apply_some(struct driver *driver)
     const struct log_entry *entry;
     uint64_t until_ms = clock_now_ms(driver->clock) + APPLY_MS;
     unsigned count = 0;
-    size_t since = 0; /* work since the last look at the clock */
 
     while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL) {
-        if (since >= APPLY_LOOK) {
-            since = 0;
-            clock_look(driver->clock);
-            if (clock_now_ms(driver->clock) >= until_ms) {
-                break;
-            }
+        clock_look(driver->clock); /* an entry of a few bytes may look through all worker ids */
+        if (count > 0 && clock_now_ms(driver->clock) >= until_ms) {
+            break;
         }
-        since += 1 + entry->block->len / 1024;
         if (entry->block->len < APPLY_LARGE_BYTES) {
             apply(driver, entry);
             count++;
@@ -1400,6 +1405,9 @@ bool driver_turn(struct driver *driver)
     }
     if (driver->appends.count > 0) {
         more = appends_turn(&driver->appends, driver_is_leader(driver) ? driver_term(driver) : 0);
+    }
+    if (driver->log.unused != NULL) {
+        entry_log_tidy(&driver->log);
     }
     if (driver->seen_state == DRIVER_LEADER && driver->noop_term != driver->seen_term) {
         submit_first(driver);

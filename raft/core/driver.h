@@ -105,6 +105,10 @@ struct driver {
     struct appends appends; /* of the log, for followers that lack much of it */
     uint64_t commit;
     uint64_t persisted; /* highest index reported as persisted */
+    /* Of an event's entries, and the batch that the core takes for them; NULL: there are none. */
+    struct entry_block *gathered[LIMIT_ENTRIES_PER_FRAME];
+    unsigned gathered_count;
+    void *gathered_batch;
     struct applier applier;
     struct entry_block *foreseen; /* of a large entry whose apply has begun; a reference, or NULL */
     bool foresees;                /* and there is more to do before it is applied */

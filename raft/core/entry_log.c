@@ -9,47 +9,42 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-struct entry_block *entry_block_new(const void *data, size_t len)
-{
-    struct entry_block *block = MUST_HAVE(malloc(sizeof *block + len));
-
-    ASSERT(len <= UINT32_MAX);
-    block->refs = 1;
-    block->len = (uint32_t)len;
-    if (len > 0) {
-        memcpy(block->data, data, len);
-    }
-    return block;
-}
-
-struct entry_block *entry_block_ref(struct entry_block *block)
-{
-    ASSERT(block->refs > 0);
-    block->refs++;
-    return block;
-}
-
-void entry_block_unref(struct entry_block *block)
-{
-    ASSERT(block->refs > 0);
-    if (--block->refs == 0) {
-        free(block);
-    }
-}
-
 void entry_log_free(struct entry_log *log)
 {
     entry_log_clear(log, 1);
+    while (log->unused != NULL) {
+        entry_log_tidy(log);
+    }
     free(log->items);
     log->items = NULL;
     log->capacity = 0;
 }
 
+/* To give so many bytes back to the system takes a while. A compaction drops up to 48 MiB. */
+#define UNUSED_BYTES (256 << 10)
+
 static void release(struct entry_log *log, struct log_entry *entry)
 {
-    ASSERT(log->bytes >= entry->block->len);
-    log->bytes -= entry->block->len;
-    entry_block_unref(entry->block);
+    struct entry_block *block = entry->block;
+
+    ASSERT(log->bytes >= block->len);
+    log->bytes -= block->len;
+    if (block->refs > 1 || block->len < UNUSED_BYTES) {
+        entry_block_unref(block);
+    } else {
+        memcpy(block->data, &log->unused, sizeof log->unused);
+        log->unused = block;
+    }
+}
+
+void entry_log_tidy(struct entry_log *log)
+{
+    struct entry_block *block = log->unused;
+
+    if (block != NULL) {
+        memcpy(&log->unused, block->data, sizeof log->unused);
+        entry_block_unref(block);
+    }
 }
 
 void entry_log_clear(struct entry_log *log, uint64_t first)
@@ -187,6 +182,7 @@ void write_free(struct write *write)
     while ((frame = STAILQ_FIRST(&write->held)) != NULL) {
         STAILQ_REMOVE_HEAD(&write->held, link);
         buf_free(&frame->payload);
+        entry_block_unref(frame->tail);
         free(frame);
     }
     free(write->entries);
@@ -198,19 +194,20 @@ void write_free(struct write *write)
 
 /* --- outbox --- */
 
-void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload)
+void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload, struct entry_block *tail)
 {
     struct held_frame *frame;
 
     ASSERT(to > 0);
     if (outbox->awaited == NULL) {
-        (void)outbox->net->ops->send(outbox->net, to, FRAME_RAFT, payload);
+        (void)outbox->net->ops->send(outbox->net, to, FRAME_RAFT, payload, tail);
         buf_free(payload);
         return;
     }
     frame = MUST_HAVE(calloc(1, sizeof *frame));
     frame->to = to;
     buf_move(&frame->payload, payload);
+    frame->tail = tail != NULL ? entry_block_ref(tail) : NULL;
     STAILQ_INSERT_TAIL(&outbox->awaited->held, frame, link);
 }
 
@@ -243,18 +240,23 @@ void appends_forget(struct appends *appends, uint64_t to)
     }
 }
 
-/* Send one frame, with at most n entries of the log, as many as fit (one always does). Afterwards
- * args are those of the next frame. */
+/* To copy so many bytes for each follower would take long: most of it for page faults. */
+#define SHARED_BYTES (256 << 10)
+#define LAST_BYTES (1 << 20) /* such an entry is the last of its frame, so that it is shared */
+
+/* Send one frame, with at most n entries of the log, as many as fit (one always does). A large one
+ * at its end is shared with the log. Afterwards args are those of the next frame. */
 static void send_frame(struct appends *appends, struct raft_message *message, unsigned n)
 {
     struct raft_append_entries *args = &message->append_entries;
     struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
+    struct entry_block *tail = NULL;
     struct buf payload = BUF_INIT;
     size_t bytes = 0;
     unsigned i;
 
     ASSERT(n <= LIMIT_ENTRIES_PER_FRAME);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && (tail == NULL || tail->len < LAST_BYTES); i++) {
         const struct log_entry *entry = entry_log_get(appends->log, args->prev_log_index + 1 + i);
 
         ASSERT(entry != NULL);
@@ -262,14 +264,20 @@ static void send_frame(struct appends *appends, struct raft_message *message, un
         if (i > 0 && bytes > LIMIT_APPEND_BYTES) {
             break;
         }
+        tail = entry->block;
         entries[i] = (struct raft_entry){.term = entry->term,
                                          .type = (enum raft_entry_type)entry->type,
                                          .buf = {entry->block->data, entry->block->len}};
     }
+    if (tail != NULL && tail->len >= SHARED_BYTES) {
+        entries[i - 1].buf.base = NULL;
+    } else {
+        tail = NULL;
+    }
     args->entries = entries;
     args->n_entries = i;
     message_encode(message, 0, &payload);
-    outbox_send(appends->outbox, message->server_id, &payload);
+    outbox_send(appends->outbox, message->server_id, &payload, tail);
     if (i > 0) {
         args->prev_log_index += i;
         args->prev_log_term = entries[i - 1].term;
@@ -305,6 +313,25 @@ void appends_send(struct appends *appends, struct raft_message *message)
     appends->count++;
 }
 
+static bool follower_has_room(const struct appends *appends, uint64_t to)
+{
+    struct net *net = appends->outbox->net;
+
+    return net->ops->has_room == NULL || net->ops->has_room(net, to);
+}
+
+bool appends_wait(const struct appends *appends)
+{
+    bool wait = false;
+
+    for (unsigned i = 0; i < LIMIT_PEERS && !wait; i++) {
+        const struct append_rest *rest = &appends->rests[i];
+
+        wait = rest->to != 0 && follower_has_room(appends, rest->to);
+    }
+    return wait;
+}
+
 bool appends_turn(struct appends *appends, uint64_t term)
 {
     struct raft_message message = {.type = RAFT_APPEND_ENTRIES};
@@ -320,7 +347,7 @@ bool appends_turn(struct appends *appends, uint64_t term)
                               entry_log_get(appends->log, rest->next.prev_log_index + 1) == NULL)) {
             end_rest(appends, rest);
         }
-        if (rest->to != 0 && !rest->fresh && !sent) {
+        if (rest->to != 0 && !rest->fresh && !sent && follower_has_room(appends, rest->to)) {
             left = rest->last - rest->next.prev_log_index;
             message.server_id = rest->to;
             message.append_entries = rest->next;
@@ -335,5 +362,5 @@ bool appends_turn(struct appends *appends, uint64_t term)
         }
         rest->fresh = false;
     }
-    return appends->count > 0;
+    return appends_wait(appends);
 }

@@ -28,12 +28,6 @@
 #include "src/state/state.h"
 #include "storage/disk.h"
 
-struct entry_block {
-    uint32_t refs;
-    uint32_t len;
-    uint8_t data[];
-};
-
 struct log_entry {
     uint64_t term;
     uint64_t write; /* number of the write that makes it durable */
@@ -47,14 +41,10 @@ struct entry_log {
     size_t head;
     size_t count;
     size_t capacity;
-    uint64_t first; /* index of the first entry, or of the next one when empty; >= 1 */
-    uint64_t bytes; /* payload held */
+    uint64_t first;             /* index of the first entry, or of the next one when empty; >= 1 */
+    uint64_t bytes;             /* payload held */
+    struct entry_block *unused; /* a list of large ones, each with the next one's address */
 };
-
-/* A copy of the bytes in a new block with one reference. */
-struct entry_block *entry_block_new(const void *data, size_t len);
-struct entry_block *entry_block_ref(struct entry_block *block);
-void entry_block_unref(struct entry_block *block);
 
 void entry_log_free(struct entry_log *log);
 
@@ -67,6 +57,10 @@ void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64
 
 /* Drop entries from `from` to the end. */
 void entry_log_truncate(struct entry_log *log, uint64_t from);
+
+/* Free a large block of dropped entries, if there is one: once a turn. No turn needs to come for
+ * it. */
+void entry_log_tidy(struct entry_log *log);
 
 /* Drop entries up to and including `upto`. */
 void entry_log_drop_prefix(struct entry_log *log, uint64_t upto);
@@ -106,6 +100,7 @@ struct held_frame {
     STAILQ_ENTRY(held_frame) link;
     uint64_t to;
     struct buf payload;
+    struct entry_block *tail; /* the payload's end, a reference; or NULL */
 };
 
 struct write {
@@ -164,8 +159,8 @@ struct outbox {
     uint64_t vote;         /* 0: none */
 };
 
-/* Send a payload as FRAME_RAFT; its memory is taken over. */
-void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload);
+/* Send a payload as FRAME_RAFT; its memory is taken over. tail: its end, borrowed; or NULL. */
+void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload, struct entry_block *tail);
 
 /*
  * --- appends: entries on their way to followers: split into frames, one frame per follower and
@@ -177,8 +172,9 @@ void outbox_send(struct outbox *outbox, uint64_t to, struct buf *payload);
  *
  * The happy path: appends_send() for each AppendEntries of the core sends the first frame, and
  * remembers the rest as a range of the log, without bytes. Each appends_turn() sends one more
- * frame. An AppendEntries to the same follower meanwhile extends the range if it begins at its end.
- * A heartbeat does so too: the frames of the range replace it.
+ * frame, if the link has room: a full one drops frames. An AppendEntries to the same follower
+ * meanwhile extends the range if it begins at its end. A heartbeat does so too: the frames of the
+ * range replace it.
  *
  * Failure modes: the term ends, the log was cut in front, the core begins at another index (the
  * follower refused, or a frame was lost), or a snapshot goes to the follower: the rest is dropped,
@@ -208,7 +204,10 @@ void appends_send(struct appends *appends, struct raft_message *message);
 /* Drop the rest for this follower. */
 void appends_forget(struct appends *appends, uint64_t to);
 
-/* Once a turn. term: that this node leads, 0: it does not. True: more is left for the next turn. */
+/* Is anything left for the next turn, for a follower whose link has room? */
+bool appends_wait(const struct appends *appends);
+
+/* Once a turn. term: that this node leads, 0: it does not. Returns appends_wait(). */
 bool appends_turn(struct appends *appends, uint64_t term);
 
 #endif

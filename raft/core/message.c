@@ -210,7 +210,8 @@ void message_encode(const struct raft_message *message, uint64_t transfer, struc
         ASSERT(append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
         ASSERT((append->prev_log_index == 0) == (append->prev_log_term == 0));
         for (unsigned i = 0; i < append->n_entries; i++) {
-            bytes += ENTRY_HEAD_BYTES + append->entries[i].buf.len;
+            bytes += ENTRY_HEAD_BYTES;
+            bytes += append->entries[i].buf.base != NULL ? append->entries[i].buf.len : 0;
         }
         buf_reserve(buf, bytes); /* once, instead of repeated doubling */
         for (unsigned i = 0; i < append->n_entries; i++) {
@@ -219,7 +220,9 @@ void message_encode(const struct raft_message *message, uint64_t transfer, struc
             ASSERT(entry->buf.len <= LIMIT_ENTRY_BYTES);
             buf_put_u64(buf, entry->term);
             buf_put_u8(buf, (uint8_t)entry->type);
-            buf_put_str32(buf, entry->buf.base, entry->buf.len);
+            ASSERT(entry->buf.base != NULL || entry->buf.len == 0 || i + 1 == append->n_entries);
+            buf_put_u32(buf, (uint32_t)entry->buf.len);
+            buf_put(buf, entry->buf.base, entry->buf.base != NULL ? entry->buf.len : 0);
         }
     } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
         ASSERT(members->n > 0 && members->n <= LIMIT_NODES);

@@ -17,7 +17,8 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 
-/* Append a message of the core. AppendEntries: entries must be filled in by the caller.
+/* Append a message of the core. AppendEntries: entries must be filled in by the caller. The data of
+ * the last one are left out if their address is NULL: the caller sends them after the message.
  * InstallSnapshot: conf must be filled in; data is ignored (rows travel in chunks) and `transfer`
  * names the chunks that belong to it. */
 void message_encode(const struct raft_message *message, uint64_t transfer, struct buf *buf);

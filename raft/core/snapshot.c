@@ -126,7 +126,7 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
         message.install_snapshot.conf_index = at->conf_index;
         message_encode(&message, out->transfer, &head);
         raft_configuration_close(&message.install_snapshot.conf);
-        outbox_send(out->transfers->outbox, out->peer, &head);
+        outbox_send(out->transfers->outbox, out->peer, &head, NULL);
         buf_put_u64(&data, at->digest);
     }
     out->ended = result->end;
@@ -134,7 +134,7 @@ static void snapshot_go_on(struct snapshot_out *out, uint64_t led_term)
     chunk = (struct wire_chunk){out->transfer, out->sent, out->ended, data.data, data.len};
     wire_chunk_encode(&chunk, &payload);
     out->sent += data.len;
-    if (net->ops->send(net, out->peer, FRAME_SNAPSHOT_CHUNK, &payload) != 0) {
+    if (net->ops->send(net, out->peer, FRAME_SNAPSHOT_CHUNK, &payload, NULL) != 0) {
         end_transfer(out);
     }
     pump(out);
@@ -214,7 +214,7 @@ static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
     BUF_LOCAL(payload);
 
     wire_chunk_ack_encode(ack, &payload);
-    (void)transfers->net->ops->send(transfers->net, to, FRAME_SNAPSHOT_ACK, &payload);
+    (void)transfers->net->ops->send(transfers->net, to, FRAME_SNAPSHOT_ACK, &payload, NULL);
 }
 
 void snapshot_drop_in(struct snapshot_transfers *transfers, bool refused)

@@ -26,7 +26,8 @@ void fake_clock_init(struct fake_clock *clock, uint64_t now_ms)
 
 /* --- links --- */
 
-static int fake_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
+static int fake_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload,
+                     struct entry_block *tail)
 {
     struct fake_net *net = (struct fake_net *)base;
     struct fake_frame *frame;
@@ -41,6 +42,9 @@ static int fake_send(struct net *base, uint64_t to, enum frame_type type, struct
     frame->to = to;
     frame->type = type;
     buf_move(&frame->payload, payload);
+    if (tail != NULL) {
+        buf_put(&frame->payload, tail->data, tail->len);
+    }
     STAILQ_INSERT_TAIL(&net->frames, frame, link);
     net->frame_count++;
     return 0;
@@ -49,6 +53,11 @@ static int fake_send(struct net *base, uint64_t to, enum frame_type type, struct
 static bool fake_connected(struct net *base, uint64_t peer)
 {
     return peer < FAKE_NODES && !((struct fake_net *)base)->down[peer];
+}
+
+static bool fake_has_room(struct net *base, uint64_t peer)
+{
+    return !((struct fake_net *)base)->full[peer];
 }
 
 static void fake_set_peers(struct net *base, const struct net_peer *peers, size_t count)
@@ -70,6 +79,7 @@ static struct net_presence fake_presence(struct net *base, uint64_t peer, uint64
 }
 
 static const struct net_ops fake_net_ops = {.send = fake_send,
+                                            .has_room = fake_has_room,
                                             .connected = fake_connected,
                                             .set_peers = fake_set_peers,
                                             .presence = fake_presence};

@@ -33,7 +33,8 @@ struct fake_net {
     struct net base;
     STAILQ_HEAD(, fake_frame) frames; /* sent and not taken yet, in order */
     size_t frame_count;
-    bool down[FAKE_NODES];              /* send() gives ERR_IO, connected() false */
+    bool down[FAKE_NODES]; /* send() gives ERR_IO, connected() false */
+    bool full[FAKE_NODES];
     struct net_peer peers[LIMIT_PEERS]; /* as set_peers() said last */
     size_t peer_count;
 };

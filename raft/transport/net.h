@@ -94,10 +94,15 @@ struct net_receiver {
 struct net;
 
 struct net_ops {
-    /* Queue a frame; the payload's memory is taken over in every case (buf becomes empty). 0,
-     * ERR_NOT_FOUND (no such peer), ERR_IO (no link now), ERR_OVERLOADED (its queue is full),
-     * ERR_TOO_LARGE (the frame would pass LIMIT_FRAME_BYTES). */
-    int (*send)(struct net *net, uint64_t to, enum frame_type type, struct buf *payload);
+    /* Queue a frame; the payload's memory is taken over in every case (buf becomes empty). tail:
+     * the payload's end, borrowed; or NULL. 0, ERR_NOT_FOUND (no such peer), ERR_IO (no link now),
+     * ERR_OVERLOADED (its queue is full), ERR_TOO_LARGE (the frame would pass
+     * LIMIT_FRAME_BYTES). */
+    int (*send)(struct net *net, uint64_t to, enum frame_type type, struct buf *payload,
+                struct entry_block *tail);
+    /* False: LIMIT_APPEND_BYTES or more are unsent to the peer, so what can wait should. The loop
+     * has another turn when it has sent some. NULL: there is always room. */
+    bool (*has_room)(struct net *net, uint64_t peer);
     /* True if the outgoing link to the peer is up. */
     bool (*connected)(struct net *net, uint64_t peer);
     /* The set of peers to keep links with (without ourselves); addresses may change. */

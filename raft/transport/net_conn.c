@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "src/base/address.h"
@@ -47,15 +48,94 @@ void net_hub_release(struct net_hub *hub)
 
 #define SEALED_KEPT (128 << 10) /* a larger buffer goes back to the system */
 
-void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload)
+/* What the next flush may still take. */
+static size_t part_left(const struct net_out *out)
 {
-    uint8_t header[FRAME_HEADER_BYTES];
+    const size_t sending_bytes = out->writing ? out->sending_bytes : 0;
+    const size_t taken = out->queue_bytes - out->waiting_bytes - sending_bytes;
 
-    frame_header(header, type, payload->data, payload->len);
-    tls_channel_write(out->tls, header, sizeof header);
-    tls_channel_write(out->tls, payload->data, payload->len);
-    out->queue_bytes += sizeof header + payload->len;
-    buf_free(payload);
+    return taken < NET_OUT_PART_BYTES ? NET_OUT_PART_BYTES - taken : 0;
+}
+
+static size_t tail_bytes(const struct entry_block *tail)
+{
+    return tail != NULL ? tail->len : 0;
+}
+
+void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload,
+                   struct entry_block *tail)
+{
+    const size_t bytes = FRAME_HEADER_BYTES + payload->len + tail_bytes(tail);
+    uint8_t header[FRAME_HEADER_BYTES];
+    struct net_frame *frame;
+
+    frame_header(header, type, payload->data, payload->len, tail);
+    if (tail == NULL && out->waiting_bytes == 0 && bytes <= part_left(out)) {
+        tls_channel_write(out->tls, header, sizeof header);
+        tls_channel_write(out->tls, payload->data, payload->len);
+        buf_free(payload);
+    } else {
+        frame = MUST_HAVE(calloc(1, sizeof *frame));
+        memcpy(frame->header, header, sizeof header);
+        buf_move(&frame->payload, payload);
+        frame->tail = tail != NULL ? entry_block_ref(tail) : NULL;
+        STAILQ_INSERT_TAIL(&out->waiting, frame, link);
+        out->waiting_bytes += bytes;
+    }
+    out->queue_bytes += bytes;
+}
+
+static void drop_first(struct net_out *out)
+{
+    struct net_frame *frame = STAILQ_FIRST(&out->waiting);
+
+    STAILQ_REMOVE_HEAD(&out->waiting, link);
+    buf_free(&frame->payload);
+    entry_block_unref(frame->tail);
+    free(frame);
+}
+
+/* Seal up to `most` bytes of the frame, of its payload or of its tail. Returns their number. */
+static size_t seal_some(struct net_out *out, struct net_frame *frame, size_t most)
+{
+    const size_t before = frame->payload.len;
+    const bool in_tail = frame->at >= before;
+    const size_t rest = in_tail ? before + tail_bytes(frame->tail) - frame->at : before - frame->at;
+    const size_t part = rest < most ? rest : most;
+
+    if (frame->at == 0) {
+        tls_channel_write(out->tls, frame->header, sizeof frame->header);
+    }
+    if (part > 0) {
+        tls_channel_write(out->tls,
+                          in_tail ? frame->tail->data + (frame->at - before)
+                                  : frame->payload.data + frame->at,
+                          part);
+    }
+    frame->at += part;
+    return part;
+}
+
+static void seal_waiting(struct net_out *out)
+{
+    size_t left = part_left(out);
+    struct net_frame *frame;
+
+    while (left > 0 && (frame = STAILQ_FIRST(&out->waiting)) != NULL) {
+        const size_t part = seal_some(out, frame, left);
+
+        left -= part;
+        out->waiting_bytes -= part;
+        if (frame->at == frame->payload.len + tail_bytes(frame->tail)) {
+            out->waiting_bytes -= sizeof frame->header;
+            drop_first(out);
+        }
+    }
+}
+
+bool net_out_waits(const struct net_out *out)
+{
+    return out->waiting_bytes > 0 && !out->writing;
 }
 
 static void write_cb(uv_write_t *write, int status)
@@ -85,6 +165,7 @@ void net_out_flush(struct net_out *out)
     if (out->writing || conn->state == NET_CONN_CLOSING || out->tls == NULL) {
         return;
     }
+    seal_waiting(out);
     tls_channel_seal(out->tls);
     from = &out->tls->out;
     if (from->len == 0) {
@@ -100,13 +181,13 @@ void net_out_flush(struct net_out *out)
     rv = uv_try_write(stream, &left, 1);
     out->write_ms = uv_now(stream->loop);
     if (rv == (int)left.len) {
-        out->queue_bytes = 0;
+        out->queue_bytes = out->waiting_bytes;
         return;
     }
     if (rv >= 0 || rv == UV_EAGAIN) { /* the part that the socket did not take */
         left.base += rv > 0 ? rv : 0;
         left.len -= rv > 0 ? (size_t)rv : 0;
-        out->sending_bytes = out->queue_bytes;
+        out->sending_bytes = out->queue_bytes - out->waiting_bytes;
         out->write.data = conn;
         rv = uv_write(&out->write, stream, &left, 1, write_cb);
         out->writing = rv == 0;
@@ -137,6 +218,9 @@ static void conn_unref(struct net_conn *conn)
         conn->ops->freed(conn);
     }
     ASSERT(!out->writing);
+    while (!STAILQ_EMPTY(&out->waiting)) {
+        drop_first(out);
+    }
     buf_free(&out->sealed);
     tls_channel_free(conn->out.tls);
     buf_free(&conn->decoder.buf);
@@ -167,6 +251,7 @@ struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint
     conn->tcp.data = conn;
     conn->timer.data = conn;
     conn->ref_count = 2;
+    STAILQ_INIT(&conn->out.waiting);
     conn->out.progress_ms = uv_now(hub->loop);
     hub->alive_count++;
     return conn;
@@ -259,7 +344,7 @@ void net_conn_check(uv_timer_t *timer)
     } else if (now_ms - out->progress_ms >= config->stall_ms) {
         net_conn_close(conn, "the peer takes no data");
     } else if (out->queue_bytes == 0 && now_ms - out->write_ms >= config->idle_ms) {
-        net_out_frame(out, FRAME_PING, &nothing);
+        net_out_frame(out, FRAME_PING, &nothing, NULL);
         net_out_flush(out);
     }
 }
@@ -384,6 +469,18 @@ static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init((char *)conn->hub->input, sizeof conn->hub->input);
 }
 
+/* libuv reads a stream up to 32 times before others get their turn: 2 MiB, to be decrypted. */
+static void pause_input(struct net_conn *conn, size_t len)
+{
+    if (conn->state == NET_CONN_UP) {
+        conn->hub->input_bytes += len;
+        if (conn->hub->input_bytes >= NET_INPUT_TURN_BYTES) {
+            (void)uv_read_stop((uv_stream_t *)&conn->tcp);
+            conn->paused = true;
+        }
+    }
+}
+
 static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
 {
     struct net_conn *conn = stream->data;
@@ -418,6 +515,20 @@ static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
         net_conn_close(conn, conn->out.tls->reason);
     }
     tls_channel_feed(conn->out.tls, NULL, 0);
+    pause_input(conn, (size_t)len);
+}
+
+void net_conn_continue(struct net_conn *conn)
+{
+    int rv = 0;
+
+    if (conn->paused && conn->state == NET_CONN_UP) {
+        conn->paused = false;
+        rv = uv_read_start((uv_stream_t *)&conn->tcp, alloc_cb, read_cb);
+    }
+    if (rv != 0) {
+        net_conn_close(conn, uv_strerror(rv));
+    }
 }
 
 /* --- the handshake --- */

@@ -38,6 +38,9 @@ struct net_uv_config {
     uint32_t silent_ms;
 };
 
+/* In a turn, of all connections; then those that had a part of it are paused until the next. */
+#define NET_INPUT_TURN_BYTES (256 << 10)
+
 struct net_hub {
     uv_loop_t *loop;
     struct net_uv_config config; /* times filled in, and the keys in force: connections hold the
@@ -45,6 +48,7 @@ struct net_hub {
     struct prng prng;
     bool closing;         /* nothing new begins, and the receiver is no longer called */
     unsigned alive_count; /* objects that hold the hub: each adds itself */
+    size_t input_bytes;   /* in this turn, from connections that are up */
     void (*all_gone)(struct net_hub *hub); /* may be NULL */
     uint8_t input[64 * 1024]; /* of the read under way; connections keep only parts of frames */
     uint8_t plain[64 * 1024]; /* the decrypted input */
@@ -66,15 +70,31 @@ void net_hub_release(struct net_hub *hub);
  * another round of the loop, and an epoll_ctl() each time.) TLS's own records (handshakes, alerts)
  * take the same path.
  *
+ * A flush seals up to NET_OUT_PART_BYTES: what is more waits for the next turn, which comes at once
+ * (net_uv.c). A frame of some MiB at once would hold up all else of the loop for milliseconds.
+ *
  * Failure modes: a write that fails closes the connection. The sender enforces the queue's bound
  * (net_uv.c).
  */
 
+#define NET_OUT_PART_BYTES (7 * TLS_RECORD_BYTES)
+
+/* A frame that is not sealed as a whole. */
+struct net_frame {
+    STAILQ_ENTRY(net_frame) link;
+    uint8_t header[FRAME_HEADER_BYTES];
+    struct buf payload;
+    struct entry_block *tail; /* the payload's end, a reference; or NULL */
+    size_t at;                /* bytes of both that are sealed */
+};
+
 struct net_out {
     struct tls_channel *tls; /* owned; NULL: neither dialled yet, nor anything received */
     struct buf sealed;       /* the bytes that the socket was given last */
-    size_t queue_bytes;      /* of frames whose write has not ended */
-    size_t sending_bytes;    /* of them, those in the write request */
+    STAILQ_HEAD(, net_frame) waiting;
+    size_t queue_bytes;   /* of frames whose write has not ended */
+    size_t waiting_bytes; /* of them, those not sealed; a header, until its frame is */
+    size_t sending_bytes; /* of them, those in the write request */
     uv_write_t write;
     bool writing;
     uint64_t write_ms;    /* of the last write that began */
@@ -82,11 +102,16 @@ struct net_out {
     uint64_t progress_ms; /* when unsent_bytes last changed */
 };
 
-/* Queue a frame on an open channel; the memory is taken over. It leaves with the next flush. */
-void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload);
+/* Queue a frame on an open channel; the memory is taken over, and tail, the payload's end or NULL,
+ * referred to. It leaves with the next flush, or a later one. */
+void net_out_frame(struct net_out *out, enum frame_type type, struct buf *payload,
+                   struct entry_block *tail);
 
-/* Write the queue, unless a write is under way (its end begins the next). */
+/* Write a part of the queue, unless a write is under way (its end begins the next). */
 void net_out_flush(struct net_out *out);
+
+/* True if another flush must follow in the next turn. */
+bool net_out_waits(const struct net_out *out);
 
 /*
  * --- net_conn: one TCP connection to or from a peer: its handles, input, handshake and deadlines.
@@ -159,6 +184,7 @@ struct net_conn {
     enum net_conn_state state;
     bool was_up;
     bool heard;          /* at least a byte of the other side */
+    bool paused;         /* not read until the next turn */
     bool untrusted;      /* TLS failed: the other side uses other keys */
     bool refused;        /* there is no listener at the peer's address */
     unsigned offer;      /* for one that dials: which credential of the keys */
@@ -192,6 +218,9 @@ void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn, un
 
 /* Its socket was accepted, or is connected: begin to read, and begin the handshake. */
 void net_conn_begin(struct net_conn *conn);
+
+/* A turn is over: read again what NET_INPUT_TURN_BYTES of input have paused. */
+void net_conn_continue(struct net_conn *conn);
 
 /* Check one that is up, whose timer this is: PING when it is idle, close when it is stuck or
  * silent. The timer calls it now and then. */

@@ -30,6 +30,7 @@ struct net_uv {
     unsigned stranger_skipped; /* since then */
     uv_tcp_t listener;
     uv_prepare_t prepare; /* flushes queued frames before the loop waits */
+    uv_idle_t more;       /* active while a link has more to flush: the loop does not wait */
     uint16_t port;
     void (*close_cb)(void *data);
     void *close_data;
@@ -361,38 +362,52 @@ static void net_inbound_cb(uv_stream_t *listener, int status)
 
 /* --- the functions of struct net --- */
 
-static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
+static size_t net_unsent_bytes(const struct net_conn *conn)
+{
+    const uv_stream_t *stream = (const uv_stream_t *)&conn->tcp;
+    size_t bytes = conn->out.queue_bytes;
+
+    if (conn->out.writing) { /* the socket has taken a part of what is written */
+        bytes -= conn->out.sending_bytes;
+        bytes += uv_stream_get_write_queue_size(stream);
+    }
+    return bytes;
+}
+
+static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload,
+                    struct entry_block *tail)
 {
     const struct net_link *link = net_uv_link(CONTAINER(base, struct net_uv, base), to);
-    size_t unsent_bytes = 0;
+    const size_t len = payload->len + (tail != NULL ? tail->len : 0);
     int rv = 0;
 
     ASSERT(!frame_is_handshake(type) && type != FRAME_PING);
-    if (link != NULL && net_link_is_up(link)) {
-        unsent_bytes = link->conn->out.queue_bytes;
-        if (link->conn->out.writing) { /* the socket has taken a part of what is written */
-            unsent_bytes -= link->conn->out.sending_bytes;
-            unsent_bytes += uv_stream_get_write_queue_size((const uv_stream_t *)&link->conn->tcp);
-        }
-    }
-    if (payload->len > FRAME_PAYLOAD_BYTES_MAX) {
+    if (len > FRAME_PAYLOAD_BYTES_MAX) {
         rv = ERR_TOO_LARGE;
     } else if (link == NULL) {
         rv = ERR_NOT_FOUND;
     } else if (!net_link_is_up(link)) {
         rv = ERR_IO;
-    } else if (unsent_bytes + FRAME_HEADER_BYTES + payload->len > LIMIT_PEER_QUEUE_BYTES) {
+    } else if (net_unsent_bytes(link->conn) + FRAME_HEADER_BYTES + len > LIMIT_PEER_QUEUE_BYTES) {
         rv = ERR_OVERLOADED;
     }
     if (rv != 0) {
         buf_free(payload);
         return rv;
     }
-    net_out_frame(&link->conn->out, type, payload);
+    net_out_frame(&link->conn->out, type, payload, tail);
     if (type == FRAME_CONFIRM || type == FRAME_CONFIRM_ACK) { /* it needs no disk, no state */
         net_out_flush(&link->conn->out); /* this may end the link; its frames are then lost */
     }
     return 0;
+}
+
+static bool net_has_room(struct net *base, uint64_t peer)
+{
+    const struct net_link *link = net_uv_link(CONTAINER(base, struct net_uv, base), peer);
+
+    return link == NULL || !net_link_is_up(link) ||
+           net_unsent_bytes(link->conn) < LIMIT_APPEND_BYTES;
 }
 
 static bool net_connected(struct net *base, uint64_t peer)
@@ -466,6 +481,7 @@ static struct net_presence net_presence_of(struct net *base, uint64_t peer, uint
 
 static const struct net_ops net_uv_ops = {
     .send = net_send,
+    .has_room = net_has_room,
     .connected = net_connected,
     .set_peers = net_set_peers,
     .presence = net_presence_of,
@@ -473,16 +489,48 @@ static const struct net_ops net_uv_ops = {
 
 /* --- open and close --- */
 
+static void more_cb(uv_idle_t *more)
+{
+    (void)more; /* not to wait is enough: net_prepare_cb() does the work */
+}
+
+/* Connections that were paused for the rest of the turn. */
+static void continue_input(struct net_uv *net)
+{
+    struct net_conn *conn;
+    struct net_link *link;
+
+    TAILQ_FOREACH (conn, &net->inbound, link) {
+        net_conn_continue(conn);
+    }
+    TAILQ_FOREACH (link, &net->links, link) {
+        if (link->conn != NULL) {
+            net_conn_continue(link->conn);
+        }
+    }
+}
+
 static void net_prepare_cb(uv_prepare_t *prepare)
 {
     struct net_uv *net = prepare->data;
     struct net_link *link;
+    bool more = false;
 
     TAILQ_FOREACH (link, &net->links, link) {
         if (net_link_is_up(link)) {
             net_out_flush(&link->conn->out);
         }
+        more = more || (net_link_is_up(link) && net_out_waits(&link->conn->out));
     }
+    if (more) {
+        ASSERT(uv_idle_start(&net->more, more_cb) == 0);
+    } else {
+        (void)uv_idle_stop(&net->more);
+    }
+    if (net->hub.input_bytes >= NET_INPUT_TURN_BYTES) {
+        continue_input(net);
+    }
+    net->hub.input_bytes = 0;
 }
 
 static void all_gone(struct net_hub *hub)
@@ -526,7 +574,8 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     ASSERT(uv_prepare_init(loop, &net->prepare) == 0);
     ASSERT(uv_prepare_start(&net->prepare, net_prepare_cb) == 0);
     net->prepare.data = net;
-    net->hub.alive_count += 2; /* the listener, and the prepare handle */
+    ASSERT(uv_idle_init(loop, &net->more) == 0);
+    net->hub.alive_count += 3; /* the listener, and these two */
     *ret_net = net;
     return 0;
 }
@@ -552,8 +601,10 @@ void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data)
     }
     net->listener.data = &net->hub;
     net->prepare.data = &net->hub;
+    net->more.data = &net->hub;
     uv_close((uv_handle_t *)&net->listener, handle_close_cb);
     uv_close((uv_handle_t *)&net->prepare, handle_close_cb);
+    uv_close((uv_handle_t *)&net->more, handle_close_cb);
 }
 
 /* --- queries and settings --- */

@@ -9,6 +9,7 @@
  */
 #include "raft/wire/wire.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -39,14 +40,43 @@ static bool type_is_known(uint8_t type)
            (type >= FRAME_RAFT && type <= FRAME_TYPE_MAX);
 }
 
-void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, const void *payload,
-                  size_t len)
+struct entry_block *entry_block_new(const void *data, size_t len)
 {
+    struct entry_block *block = MUST_HAVE(malloc(sizeof *block + len));
+
+    ASSERT(len <= UINT32_MAX);
+    block->refs = 1;
+    block->len = (uint32_t)len;
+    if (len > 0) {
+        memcpy(block->data, data, len);
+    }
+    return block;
+}
+
+struct entry_block *entry_block_ref(struct entry_block *block)
+{
+    ASSERT(block->refs > 0);
+    block->refs++;
+    return block;
+}
+
+void entry_block_unref(struct entry_block *block)
+{
+    ASSERT(block == NULL || block->refs > 0);
+    if (block != NULL && --block->refs == 0) {
+        free(block);
+    }
+}
+
+void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, const void *payload,
+                  size_t len, const struct entry_block *tail)
+{
+    const size_t tail_len = tail != NULL ? tail->len : 0;
     uint32_t crc;
 
-    ASSERT(len <= FRAME_PAYLOAD_BYTES_MAX);
+    ASSERT(len + tail_len <= FRAME_PAYLOAD_BYTES_MAX);
     ASSERT(type_is_known((uint8_t)type));
-    put_u32(header, (uint32_t)(FRAME_HEADER_BYTES - CHECKED_AT + len));
+    put_u32(header, (uint32_t)(FRAME_HEADER_BYTES - CHECKED_AT + len + tail_len));
     header[8] = FRAME_VERSION;
     header[9] = (uint8_t)type;
     header[10] = 0;
@@ -55,6 +85,9 @@ void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, cons
     if (len > 0) {
         crc = hash_crc32c_more(crc, payload, len);
     }
+    if (tail_len > 0) {
+        crc = hash_crc32c_more(crc, tail->data, tail_len);
+    }
     put_u32(header + 4, crc);
 }
 
@@ -62,7 +95,7 @@ void frame_put(struct buf *buf, enum frame_type type, const void *payload, size_
 {
     uint8_t header[FRAME_HEADER_BYTES];
 
-    frame_header(header, type, payload, len);
+    frame_header(header, type, payload, len, NULL);
     buf_put(buf, header, sizeof header);
     buf_put(buf, payload, len);
 }

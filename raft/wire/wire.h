@@ -60,9 +60,23 @@ enum frame_type {
 };
 #define FRAME_TYPE_MAX FRAME_BUFFERS
 
-/* Write the header of a frame with this payload (at most FRAME_PAYLOAD_BYTES_MAX). */
+/* The bytes of an entry: the log, writes and frames to several peers share them. */
+struct entry_block {
+    uint32_t refs;
+    uint32_t len;
+    uint8_t data[];
+};
+
+/* A copy of the bytes in a new block with one reference. */
+struct entry_block *entry_block_new(const void *data, size_t len);
+struct entry_block *entry_block_ref(struct entry_block *block);
+/* NULL-safe. */
+void entry_block_unref(struct entry_block *block);
+
+/* Write the header of a frame with this payload, which ends with the block `tail`, if there is one
+ * (at most FRAME_PAYLOAD_BYTES_MAX in all). */
 void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, const void *payload,
-                  size_t len);
+                  size_t len, const struct entry_block *tail);
 
 /* Append a whole frame. */
 void frame_put(struct buf *buf, enum frame_type type, const void *payload, size_t len);

@@ -438,6 +438,38 @@ static void test_large_commands_go_one_at_a_time(void **state)
     asked_free(&small);
 }
 
+/* They are copied into frames: one in a turn. */
+static void test_large_requests_leave_one_a_turn(void **state)
+{
+    struct trio *t = *state;
+    struct replica *replica = replica_of(&t->ring, t->follower);
+    struct cluster_request *request;
+    struct asked bulks[3];
+    unsigned sent;
+
+    for (unsigned i = 0; i < 3; i++) {
+        asked_tags(&bulks[i], (char)('a' + i), 4200);
+        assert_true(bulks[i].base.payload.len > 1 << 20);
+        bulks[i].base.deadline_ms = t->ring.clock.now_ms + PATIENCE_MS;
+        id_service_submit(&ring_node(&t->ring, t->follower)->ids, &bulks[i].base);
+    }
+    for (unsigned turns = 1; turns <= 3; turns++) {
+        (void)replica_turn(replica);
+        sent = 0;
+        TAILQ_FOREACH (request, &replica->requests.sent, link) {
+            sent++;
+        }
+        assert_int_equal(sent, turns);
+    }
+    ring_settle(&t->ring);
+    ring_run_ms(&t->ring, 3000);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(bulks[i].done, 1);
+        assert_int_equal(bulks[i].base.status, 0);
+        asked_free(&bulks[i]);
+    }
+}
+
 /* However quick disks and links are, and however many wait: so many bytes a millisecond, and then
  * the next. */
 static void test_large_commands_leave_time(void **state)
@@ -674,6 +706,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large_commands_go_one_at_a_time),
+        TRIO_TEST(test_large_requests_leave_one_a_turn),
         cmocka_unit_test(test_large_commands_leave_time),
         cmocka_unit_test(test_large_commands_wait_for_the_disk),
         cmocka_unit_test(test_a_large_command_is_judged_while_it_is_stored),

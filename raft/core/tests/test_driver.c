@@ -370,6 +370,30 @@ static void test_large_entries_go_a_message_a_turn(void **state)
     assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
 }
 
+/* It ends its message, and is not copied into it. */
+static void test_a_large_entry_ends_its_message(void **state)
+{
+    uint8_t *data = calloc(1, 1 << 20);
+    BENCH bench = {0};
+    uint64_t next;
+
+    (void)state;
+    assert_non_null(data);
+    lead(&bench);
+    next = entry_log_last(&bench.driver.log) + 1;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(submit_bytes(&bench, data, 10), 0);
+        assert_int_equal(submit_bytes(&bench, data, 1 << 20), 0);
+        assert_int_equal(submit_bytes(&bench, data, 10), 0);
+    }
+    free(data);
+    bench_disk_run(&bench);
+    fake_net_clear(&bench.net);
+    has_up_to(&bench, next - 1);
+    assert_int_equal(all_to_3(&bench, &next), 3); /* of two, of three, of one */
+    assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
+}
+
 /* What is submitted meanwhile, and heartbeats, do not overtake what is left. */
 static void test_what_comes_meanwhile_goes_behind_large_entries(void **state)
 {
@@ -433,6 +457,35 @@ static void test_followers_take_turns_in_large_entries(void **state)
     }
 }
 
+/* What is left waits while a link is full, and for nothing else. */
+static void test_large_entries_wait_for_room_in_a_link(void **state)
+{
+    struct raft_message refusal;
+    BENCH bench = {0};
+    uint64_t next;
+
+    (void)state;
+    lead_with_large_ones(&bench, 4, &next);
+    has_up_to(&bench, next - 1);
+    refusal = append_result_of(2, bench_term(&bench), next, next - 1);
+    bench_receive(&bench, &refusal);
+    bench.net.full[2] = true;
+    for (unsigned i = 0; i < 2; i++) {
+        fake_net_clear(&bench.net);
+        (void)driver_turn(&bench.driver);
+        assert_int_equal(fake_net_count(&bench.net, 2, FRAME_RAFT), 0);
+        assert_int_equal(fake_net_count(&bench.net, 3, FRAME_RAFT), 1);
+    }
+    bench.net.full[3] = true;
+    fake_net_clear(&bench.net);
+    assert_false(driver_turn(&bench.driver)); /* the loop may wait */
+    assert_int_equal(bench.net.frame_count, 0);
+    bench.net.full[2] = false;
+    assert_true(driver_turn(&bench.driver));
+    assert_int_equal(fake_net_count(&bench.net, 2, FRAME_RAFT), 1);
+    assert_int_equal(fake_net_count(&bench.net, 3, FRAME_RAFT), 0);
+}
+
 /* Who leads no more sends no more. */
 static void test_the_end_of_the_term_ends_what_is_left(void **state)
 {
@@ -474,6 +527,38 @@ static void test_apply_goes_on_in_turns(void **state)
     assert_int_equal(bench.observer.applied_index, 3002);
     assert_int_equal(bench.observer.applied_count, 3001);
     assert_int_equal(turns, 1);
+}
+
+#define APPLIED_MS 2 /* that each entry takes */
+
+static void applied_slowly(struct driver_observer *observer, uint64_t index, uint64_t term,
+                           const void *result, size_t len)
+{
+    (void)index;
+    (void)term;
+    (void)result;
+    (void)len;
+    CONTAINER(observer, struct bench, observer.base)->clock.now_ms += APPLIED_MS;
+}
+
+/* Small entries may take long: a turn ends with the one that passes its time. */
+static void test_a_turn_ends_between_slow_entries(void **state)
+{
+    BENCH bench = {0};
+    uint64_t before;
+
+    (void)state;
+    lead(&bench);
+    bench.observer.base.applied = applied_slowly;
+    assert_int_equal(bench_submit(&bench, 30), 0);
+    bench_disk_run(&bench);
+    before = driver_applied(&bench.driver)->index;
+    bench_ack(&bench, 2);
+    while (driver_applied(&bench.driver)->index < entry_log_last(&bench.driver.log)) {
+        assert_in_range(driver_applied(&bench.driver)->index - before, 1, 3);
+        before = driver_applied(&bench.driver)->index;
+        (void)driver_turn(&bench.driver);
+    }
 }
 
 static void test_the_log_is_compacted_behind_the_durable_state(void **state)
@@ -723,11 +808,14 @@ int main(void)
         cmocka_unit_test(test_uncommitted_entries_up_to_the_limit),
         cmocka_unit_test(test_uncommitted_bytes_up_to_the_limit),
         cmocka_unit_test(test_large_entries_go_a_message_a_turn),
+        cmocka_unit_test(test_a_large_entry_ends_its_message),
         cmocka_unit_test(test_what_comes_meanwhile_goes_behind_large_entries),
         cmocka_unit_test(test_a_refusal_ends_what_is_left),
         cmocka_unit_test(test_followers_take_turns_in_large_entries),
+        cmocka_unit_test(test_large_entries_wait_for_room_in_a_link),
         cmocka_unit_test(test_the_end_of_the_term_ends_what_is_left),
         cmocka_unit_test(test_apply_goes_on_in_turns),
+        cmocka_unit_test(test_a_turn_ends_between_slow_entries),
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),
         cmocka_unit_test(test_compaction_goes_as_far_as_the_rows_are_durable),
         cmocka_unit_test(test_a_low_disk_gets_back_what_the_log_holds),

@@ -4,6 +4,7 @@
  *
  * Thread: one.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/tests/unit/test.h"
@@ -231,6 +232,36 @@ static void test_terms_never_fall(void **state)
     entry_log_free(&log);
 }
 
+/* A turn frees one; those that a write still needs are freed with it. */
+static void test_large_blocks_are_freed_one_by_one(void **state)
+{
+    struct entry_log log = {.first = 1};
+    uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
+    struct entry_block *held;
+
+    (void)state;
+    assert_non_null(data);
+    for (unsigned i = 0; i < 4; i++) {
+        entry_log_append(&log, 1, 1, 1, entry_block_new(data, LIMIT_ENTRY_BYTES));
+    }
+    entry_log_append(&log, 1, 1, 1, entry_block_new(data, 8));
+    held = entry_block_ref(entry_log_get(&log, 2)->block);
+    entry_log_drop_prefix(&log, 5);
+    assert_int_equal(log.bytes, 0);
+    assert_int_equal(held->refs, 1);
+    assert_non_null(log.unused);
+    for (unsigned i = 0; i < 3; i++) { /* the fourth is held */
+        assert_non_null(log.unused);
+        entry_log_tidy(&log);
+    }
+    assert_null(log.unused);
+    entry_log_tidy(&log);
+    entry_block_unref(held);
+    entry_log_append(&log, 1, 1, 1, entry_block_new(data, LIMIT_ENTRY_BYTES));
+    entry_log_free(&log); /* with all that is left */
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_persisted_counts_what_was_dropped_in_front),
         cmocka_unit_test(test_random_walk_keeps_indexes_and_bytes),
         cmocka_unit_test(test_terms_never_fall),
+        cmocka_unit_test(test_large_blocks_are_freed_one_by_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,9 +240,12 @@ bool net_node_connected(struct net_node *node, uint64_t peer)
     return net->ops->connected(net, peer);
 }
 
+#define ENTRY_BYTES_MIN 100000
+
 int net_node_send(struct net_node *node, uint64_t to, uint64_t number, size_t len)
 {
     struct net *net = net_uv_net(node->net);
+    struct entry_block *tail = NULL;
     struct buf payload = BUF_INIT;
     int rv;
 
@@ -251,7 +254,12 @@ int net_node_send(struct net_node *node, uint64_t to, uint64_t number, size_t le
     buf_reserve(&payload, len - 8);
     memset(payload.data + 8, (int)(number & 0xff), len - 8);
     payload.len = len;
-    rv = net->ops->send(net, to, FRAME_RAFT, &payload);
+    if (len >= ENTRY_BYTES_MIN) { /* as of a large entry */
+        payload.len = len / 3;
+        tail = entry_block_new(payload.data + payload.len, len - payload.len);
+    }
+    rv = net->ops->send(net, to, FRAME_RAFT, &payload, tail);
+    entry_block_unref(tail);
     assert_null(payload.data);
     assert_int_equal(payload.len, 0);
     return rv;

@@ -52,6 +52,7 @@ static void test_burst_larger_than_the_sockets_take(void **state)
 {
     struct net_pair *pair = *state;
     const unsigned count = 10000;
+    struct net_out *out;
     struct prng prng;
 
     prng_seed(&prng, 2);
@@ -60,10 +61,14 @@ static void test_burst_larger_than_the_sockets_take(void **state)
     for (unsigned i = 0; i < count; i++) {
         assert_int_equal(net_node_send(&pair->a, 2, i, 8 + (size_t)prng_below(&prng, 3000)), 0);
     }
-    RUN_UNTIL(&pair->world, net_uv_link(pair->a.net, 2)->conn->out.writing);
+    out = &net_uv_link(pair->a.net, 2)->conn->out;
+    while (net_out_waits(out)) {
+        net_out_flush(out);
+    }
+    assert_true(out->writing);
     RUN_UNTIL(&pair->world, pair->b.received == count);
     assert_int_equal(pair->b.next_from[1], count);
-    RUN_UNTIL(&pair->world, !net_uv_link(pair->a.net, 2)->conn->out.writing);
+    RUN_UNTIL(&pair->world, !out->writing);
     assert_int_equal(net_node_send(&pair->a, 2, count, 8), 0);
     RUN_UNTIL(&pair->world, pair->b.received == count + 1);
 }
@@ -81,6 +86,73 @@ static void test_largest_frame(void **state)
     assert_int_equal(pair->b.last_len, 8);
 }
 
+/* Runs after the prepare handles of nodes that open later: does the loop wait for something? */
+static void before_the_wait(uv_prepare_t *prepare)
+{
+    const struct net_link *link = net_uv_link(((struct net_pair *)prepare->data)->a.net, 2);
+
+    if (link != NULL && link->conn != NULL && net_out_waits(&link->conn->out)) {
+        assert_int_equal(uv_backend_timeout(prepare->loop), 0);
+    }
+}
+
+/* No turn seals much of a large frame, and the next one comes at once; what is behind it stays
+ * behind. */
+static void test_a_large_frame_goes_in_parts(void **state)
+{
+    struct net_pair *pair = *state;
+    const struct net_out *out;
+    uv_prepare_t prepare;
+    size_t before;
+
+    assert_int_equal(uv_prepare_init(&pair->world.loop, &prepare), 0);
+    prepare.data = pair;
+    assert_int_equal(uv_prepare_start(&prepare, before_the_wait), 0);
+    pair->b.numbered = true;
+    net_pair_connect(pair);
+    out = &net_uv_link(pair->a.net, 2)->conn->out;
+    assert_int_equal(net_node_send(&pair->a, 2, 0, FRAME_PAYLOAD_BYTES_MAX), 0);
+    assert_int_equal(net_node_send(&pair->a, 2, 1, 8), 0);
+    before = out->waiting_bytes;
+    assert_int_equal(before, out->queue_bytes);
+    net_world_expect(&pair->world);
+    while (pair->b.received < 2) {
+        net_world_turn(&pair->world, "both frames");
+        assert_true(out->waiting_bytes <= before);
+        assert_true(before - out->waiting_bytes <= 2 * NET_OUT_PART_BYTES); /* a write ended, too */
+        before = out->waiting_bytes;
+    }
+    assert_int_equal(before, 0);
+    assert_int_equal(pair->b.last_len, 8);
+    uv_close((uv_handle_t *)&prepare, NULL);
+    (void)uv_run(&pair->world.loop, UV_RUN_NOWAIT);
+}
+
+static void test_a_turn_takes_a_part_of_the_input(void **state)
+{
+    struct net_pair *pair = *state;
+    const struct net_hub *hub;
+    bool was_full = false;
+    struct net_out *out;
+
+    pair->b.numbered = true;
+    net_pair_connect(pair);
+    hub = net_uv_link(pair->b.net, 1)->conn->hub;
+    out = &net_uv_link(pair->a.net, 2)->conn->out;
+    assert_int_equal(net_node_send(&pair->a, 2, 0, FRAME_PAYLOAD_BYTES_MAX), 0);
+    while (net_out_waits(out)) { /* as much as the sockets take */
+        net_out_flush(out);
+    }
+    net_world_expect(&pair->world);
+    while (pair->b.received == 0) {
+        net_world_turn(&pair->world, "the frame");
+        assert_true(hub->input_bytes < NET_INPUT_TURN_BYTES + sizeof hub->input);
+        was_full = was_full || hub->input_bytes >= NET_INPUT_TURN_BYTES;
+    }
+    assert_true(was_full);
+    assert_int_equal(pair->b.last_len, FRAME_PAYLOAD_BYTES_MAX);
+}
+
 static void test_every_type_arrives(void **state)
 {
     struct net_pair *pair = *state;
@@ -91,7 +163,7 @@ static void test_every_type_arrives(void **state)
     for (unsigned type = FRAME_RAFT; type < FRAME_PING; type++) {
         struct buf empty = BUF_INIT;
 
-        assert_int_equal(net->ops->send(net, 2, (enum frame_type)type, &empty), 0);
+        assert_int_equal(net->ops->send(net, 2, (enum frame_type)type, &empty, NULL), 0);
         RUN_UNTIL(&pair->world, pair->b.received == type - FRAME_RAFT + 1);
         assert_int_equal(pair->b.last_type, type);
         assert_int_equal(pair->b.last_len, 0);
@@ -115,7 +187,7 @@ static void test_urgent_frames_leave_at_once(void **state)
         RUN_UNTIL(&pair->world, out->queue_bytes == 0);
         assert_int_equal(net_node_send(&pair->a, 2, 0, 8), 0);
         assert_true(out->queue_bytes > 0);
-        assert_int_equal(net->ops->send(net, 2, urgent[i], &empty), 0);
+        assert_int_equal(net->ops->send(net, 2, urgent[i], &empty, NULL), 0);
         assert_int_equal(out->queue_bytes, 0);
         RUN_UNTIL(&pair->world, pair->b.received == 2 * (i + 1));
         assert_int_equal(pair->b.last_type, urgent[i]); /* the other one came before it */
@@ -134,10 +206,10 @@ static void test_an_urgent_frame_finds_the_link_broken(void **state)
     net = net_uv_net(pair->a.net);
     assert_int_equal(uv_fileno((uv_handle_t *)&net_uv_link(pair->a.net, 2)->conn->tcp, &fd), 0);
     assert_int_equal(shutdown(fd, SHUT_WR), 0);
-    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty), 0);
+    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty, NULL), 0);
     assert_false(net_node_connected(&pair->a, 2));
     assert_true(pair->a.up[2]);
-    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty), ERR_IO);
+    assert_int_equal(net->ops->send(net, 2, FRAME_CONFIRM, &empty, NULL), ERR_IO);
     RUN_UNTIL(&pair->world, !pair->a.up[2]);
     RUN_UNTIL(&pair->world, pair->a.up[2]);
     assert_int_equal(net_node_send(&pair->a, 2, 0, 8), 0);
@@ -442,6 +514,8 @@ int main(void)
         T(test_frames_arrive_in_order),
         T(test_burst_larger_than_the_sockets_take),
         T(test_largest_frame),
+        T(test_a_large_frame_goes_in_parts),
+        T(test_a_turn_takes_a_part_of_the_input),
         T(test_every_type_arrives),
         T(test_urgent_frames_leave_at_once),
         T(test_an_urgent_frame_finds_the_link_broken),
