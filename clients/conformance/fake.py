@@ -87,6 +87,7 @@ class Fake:
             connection.close()
 
     def answer(self, connection, request):
+        request.connection = connection
         with self.lock:
             self.requests.append(request)
             self.now += 1

@@ -69,6 +69,9 @@ class Spoiled:
 
 def counted(client, **wanted):
     stats = client.stats()
+    if stats["hedges"]:  # on a slow machine, a second request in place of a next one
+        wanted = {name: count for name, count in wanted.items()
+                  if name not in ("requests", "retries", "failovers")}
     assert {name: stats[name] for name in wanted} == wanted, stats
 
 
@@ -118,7 +121,8 @@ def test_an_answer_that_is_cut_anywhere(start, fake):
     for cut in range(1, 100):
         spoiled.open(client, lambda answer, cut=cut: answer[:-cut])
         said = client.ask_any("strict orders 3")
-        if not said.endswith(" replayed") or client.stats()["failovers"] != 1:
+        stats = client.stats()
+        if not said.endswith(" replayed") or (stats["failovers"] != 1 and not stats["hedges"]):
             wrong.append(f"without the last {cut} bytes: {said}")
     assert not wrong, "\n".join(wrong)
 
@@ -162,7 +166,8 @@ def test_other_forms(start, fake):
         try:
             for _ in range(3):
                 ids = client.ids("strict orders 3")
-                assert ids == [spoiled.granter.grants[-1][:2]] and not ids.replayed
+                assert ids == [spoiled.granter.grants[-1][:2]]
+                assert not ids.replayed or client.stats()["hedges"]
             counted(client, requests=3, failovers=0, errors=0)
             spoiled.made = None
             assert client.ids("strict orders 3").count() == 3

@@ -142,7 +142,7 @@ export class Journey {
     /** {waitMs, node}: wait if waitMs > 0, else try the node. */
     move(now) {
         const left = this.deadline() - now;
-        if (!(left > 0)) {
+        if (!(left >= 1)) { // a timer may fire so early
             throw this.unreachable();
         }
         if (!this.trusted) {
