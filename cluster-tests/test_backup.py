@@ -886,8 +886,9 @@ def test_a_restore_that_is_stopped(backup, name):
         ends.add(process.returncode)
         if process.returncode == 0:  # whole: nothing is made anew in it
             assert "not empty" in refused(DATA, *line)
-        elif not os.path.exists(made / "db"):
+        elif not os.path.exists(made / "made"):  # the mark that it is whole
             done(*line)
+            os.rename(made / "db", made / "db.new")  # as if it were stopped before its last step
         done("recover", "--data-dir", made, "--out", made.with_name("x"), "--raise-ids", 1, "--yes",
              "--dry-run")  # fmt: skip
         shutil.rmtree(made)

@@ -228,13 +228,16 @@ static enum exit_code open_store(struct server *server)
     };
     uint64_t began_ms = now_ms();
     struct store_error error = {""};
-    char path[LIMIT_PATH_BYTES + sizeof "/db"];
+    char path[LIMIT_PATH_BYTES + sizeof "/made"]; /* the mark of a whole store */
+    char db_path[LIMIT_PATH_BYTES + sizeof "/db"];
     struct store_space space;
     bool made = false;
     int err;
 
-    (void)snprintf(path, sizeof path, "%s/db", config->data.dir);
-    if (config->bootstrap == CONFIG_BOOTSTRAP_NEVER && access(path, F_OK) != 0) {
+    (void)snprintf(path, sizeof path, "%s/made", config->data.dir);
+    (void)snprintf(db_path, sizeof db_path, "%s/db", config->data.dir);
+    if (config->bootstrap == CONFIG_BOOTSTRAP_NEVER && access(path, F_OK) != 0 &&
+        access(db_path, F_OK) != 0) {
         log_error("app", "there is no store in the data directory, and cluster.bootstrap is never",
                   "dir=%s hint=\"is its disk mounted?\"", LOG_QUOTED(store.dir, QUOTED_BYTES));
         return EXIT_CODE_DATA;

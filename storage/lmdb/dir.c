@@ -17,7 +17,6 @@
 #include "src/base/assert.h"
 
 #define LOCK "lock"
-#define MARKER "made"
 #define MARKER_NEW "made.new"
 #define MARKER_FORMAT "leafd store %016" PRIx64 "\n"
 
@@ -75,7 +74,7 @@ static int dir_check_content(const struct lmdb_dir *dir, struct store_error *ret
     DIR *stream;
     int err = 0;
 
-    if (lmdb_dir_has(dir, MARKER) || lmdb_dir_has(dir, LMDB_DB "/" LMDB_DATA_FILE)) {
+    if (lmdb_dir_has(dir, LMDB_MARKER) || lmdb_dir_has(dir, LMDB_DB "/" LMDB_DATA_FILE)) {
         return 0;
     }
     stream = opendir(dir->path);
@@ -117,7 +116,7 @@ static int dir_check_entries(const struct lmdb_dir *dir, bool any_owner,
         mode_t kind;
     } ours[] = {
         {LOCK, S_IFREG},
-        {MARKER, S_IFREG},
+        {LMDB_MARKER, S_IFREG},
         {MARKER_NEW, S_IFREG},
         {LMDB_DB, S_IFDIR},
         {LMDB_DB "/" LMDB_DATA_FILE, S_IFREG},
@@ -320,7 +319,7 @@ int lmdb_dir_make_new(const struct lmdb_dir *dir, struct store_error *ret_error)
 int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
                      struct store_error *ret_error)
 {
-    LMDB_PATH(path, dir->path, MARKER);
+    LMDB_PATH(path, dir->path, LMDB_MARKER);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     int err = 0;
@@ -357,5 +356,5 @@ int lmdb_marker_write(const struct lmdb_dir *dir, uint64_t store_id, struct stor
         err = dir_error(ret_error, "cannot write", path);
     }
     (void)close(fd);
-    return err != 0 ? err : lmdb_dir_rename(dir, MARKER_NEW, MARKER, ret_error);
+    return err != 0 ? err : lmdb_dir_rename(dir, MARKER_NEW, LMDB_MARKER, ret_error);
 }

@@ -24,6 +24,7 @@
 #include "storage/store.h"
 
 #define LMDB_DB "db"
+#define LMDB_MARKER "made" /* of a whole store; with it alone, LMDB_DB_NEW is whole, too */
 #define LMDB_DB_NEW "db.new"
 #define LMDB_DATA_FILE "data.mdb" /* in either */
 #define LMDB_LOCK_FILE "lock.mdb"

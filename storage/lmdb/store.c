@@ -808,7 +808,8 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
 
     err = lmdb_checker_start(&checker, lmdb->dir.path, ret_error);
     is_forked = err == 0;
-    if (err == 0 && lmdb->config.use == STORE_LMDB_LOOK && !lmdb_dir_has(&lmdb->dir, LMDB_DB)) {
+    if (err == 0 && lmdb->config.use == STORE_LMDB_LOOK && !lmdb_dir_has(&lmdb->dir, LMDB_DB) &&
+        !(lmdb_dir_has(&lmdb->dir, LMDB_DB_NEW) && lmdb_dir_has(&lmdb->dir, LMDB_MARKER))) {
         err = store_error_set(ret_error, ERR_NOT_FOUND, "there is no store in %.100s",
                               lmdb->dir.path); /* neither a store nor a lock must be made */
     }

@@ -701,6 +701,20 @@ static void test_a_look_takes_anybodys_store_and_makes_none(void **state)
     store_loaded_release(&loaded);
 }
 
+/* A restore was stopped between the mark and the last rename: it is whole. */
+static void test_a_look_finishes_a_start(void **state)
+{
+    struct fixture *fixture = *state;
+    char from[TMP_PATH_BYTES];
+    char to[TMP_PATH_BYTES];
+
+    must_open(fixture, true);
+    close_store(fixture);
+    assert_int_equal(rename(in_data(fixture, "db", from), in_data(fixture, "db.new", to)), 0);
+    fixture->config.use = STORE_LMDB_LOOK;
+    must_open(fixture, true);
+}
+
 static void test_a_fresh_store_has_its_content_from_the_first_commit(void **state)
 {
     struct fixture *fixture = *state;
@@ -758,6 +772,7 @@ int main(void)
         TEST(test_store_lmdb_notices_that_it_is_lost),
         TEST(test_store_lmdb_forgets_an_unfinished_start),
         TEST(test_store_lmdb_finishes_a_start),
+        TEST(test_a_look_finishes_a_start),
         TEST(test_store_lmdb_misses_its_database),
         TEST(test_store_lmdb_checks_its_marker),
         TEST(test_store_lmdb_needs_its_parent),
