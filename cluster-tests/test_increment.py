@@ -169,6 +169,7 @@ def test_long_answers_contiguous_and_shapes(start, tag):
     ({"increment": 2, "offset": 2}, "offset is not in 0 to increment - 1"),
     ({"offset": 1}, "offset is not in 0 to increment - 1"), ({"offset": -1}, "offset"),
     ({"increment": "2"}, "increment"),
+    ({"increment": 2, "shape": "{secret:6}"}, "each cluster has its own key, so texts may repeat"),
 ])
 def test_what_is_no_increment(shared, tag, fields, why):
     wait_level(shared, 3)

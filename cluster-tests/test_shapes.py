@@ -222,6 +222,22 @@ def test_a_date_that_may_not_be(make_cluster):
     answer = node.get("/api/segment/get/ends")
     assert answer.status == 409 and answer.json()["code"] == "exhausted", answer
     assert "0 ids left below its max" in answer.json()["message"], answer  # no year begins anew
+    # Nor where the max is the first number of the next year.
+    year = day.year
+    make(node, "edge", mode="strict", shape="{year}-{id:2}", max=(year + 1) * 100 + 1)
+    texts(node, "edge", 99)
+    answer = node.get("/api/segment/get/edge")
+    assert (answer.status, answer.code) == (409, "exhausted"), answer
+    assert "0 ids left below its max" in answer.json()["message"], answer
+    # By force in a later year: it is that one's numbers that are used up.
+    later = {"mode": "strict", "shape": "{year}-{id:2}", "max_id": (year + 2) * 100 + 99}
+    assert node.http("PUT", "/api/tags/later?force=1", later).status == 201
+    assert texts(node, "later", 1) == [f"{year + 2}-99"]
+    answer = node.get("/api/segment/get/later")
+    assert f"0 numbers of {year + 2} left" in answer.json()["message"], answer
+    assert f"from 1 again after {year + 2} (UTC)" in answer.json()["message"], answer
+    warning = node.get_json("/api/tags/later")["warning"]
+    assert f"numbers of {year + 2} are left" in warning and "again after" in warning, warning
     answer = node.http("PUT", "/api/tags/inv", {"max_id": 9999123100})
     assert answer.status == 409 and answer.json()["code"] == "needs_force", answer
 

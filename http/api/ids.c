@@ -484,12 +484,13 @@ static int answer_exhausted(struct conn *conn, const struct id_claim *claim, uin
     struct id_tag *tag = id_table_find(loop->backend->table, claim->name, claim->name_len);
     const struct shape *shape =
         tag != NULL ? atomic_load_explicit(&tag->shape, memory_order_acquire) : NULL;
+    uint64_t room = tag != NULL ? atomic_load_explicit(&tag->room, memory_order_acquire) : 0;
+    uint64_t bound = tag != NULL ? atomic_load_explicit(&tag->bound, memory_order_relaxed) : 0;
     struct tag_period period;
-    /* No later period has numbers below the max. */
-    bool is_last = tag != NULL && atomic_load_explicit(&tag->room, memory_order_acquire) <= left;
 
-    if (shape != NULL && !is_last &&
-        tag_period_now(shape, 0, loop->zones, gate_now_ms(loop), &period)) {
+    /* max_id, since a dated tag has no increment. The two may be of two rows: it is a message. */
+    if (shape != NULL && tag_period_now(shape, room < bound ? bound - room : 0, bound, loop->zones,
+                                        gate_now_ms(loop), &period)) {
         return reply_error(conn, 409, "exhausted",
                            "tag %s has %llu numbers of %u left, which is less than count=%u; it "
                            "counts from 1 again %s",

@@ -566,13 +566,15 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
     return rv;
 }
 
-bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zones,
+bool tag_period_now(const struct shape *shape, uint64_t max_id, uint64_t bound, struct zones *zones,
                     uint64_t wall_ms, struct tag_period *ret_period)
 {
     enum date_part unit = (enum date_part)shape->date.unit;
     uint64_t local_ms;
     uint64_t elapsed_ms;
     uint64_t length_ms;
+    const char *zone = shape->date.zone[0] != '\0' ? shape->date.zone : "UTC";
+    uint32_t now;
     uint64_t first;
     uint64_t end;
 
@@ -580,13 +582,21 @@ bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zo
         !zones_local_ms(zones, shape->date.zone, wall_ms, &local_ms)) {
         return false;
     }
-    ret_period->number = shape_period(unit, local_ms);
-    shape_period_ids(shape, max_id, ret_period->number, &first, &end);
+    now = shape_period(unit, local_ms);
+    shape_period_ids(shape, max_id, now, &first, &end);
+    if (end + 1 >= bound) {
+        return false;
+    }
+    ret_period->number = (uint32_t)(end / shape->numbers - 1);
     ret_period->left = first < end ? end - first : 0;
+    if (ret_period->number > now) { /* by force; it may be no date of any calendar */
+        (void)snprintf(ret_period->next, sizeof ret_period->next, "after %u (%s)",
+                       ret_period->number, zone);
+        return true;
+    }
     shape_period_times(unit, local_ms, &elapsed_ms, &length_ms);
     (void)snprintf(ret_period->next, sizeof ret_period->next, "on %.10s (%s)",
-                   TEXT_TIME(local_ms - elapsed_ms + length_ms),
-                   shape->date.zone[0] != '\0' ? shape->date.zone : "UTC");
+                   TEXT_TIME(local_ms - elapsed_ms + length_ms), zone);
     return true;
 }
 
@@ -604,7 +614,7 @@ static void put_warning(const struct tag_row *row, bool is_new, struct zones *zo
         buf_printf(&warning, "less than 10 %% of the ids below %s are left",
                    row->max > 0 ? "max" : "2^63");
     } else if (tag_is_dated(row) && tag_shape(row->shape, row->shape_len, &shape, NULL) == 0 &&
-               tag_period_now(&shape, row->max_id, zones, wall_ms, &period) &&
+               tag_period_now(&shape, row->max_id, tag_bound(row), zones, wall_ms, &period) &&
                period.left < (shape.numbers + 9) / 10) {
         buf_printf(&warning,
                    "less than 10 %% of the numbers of %u are left; the tag counts from 1 again %s",

@@ -82,15 +82,17 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
                       const struct command_list *head, struct buf *command,
                       struct body_fault *ret_fault) MUST_CHECK;
 
-/* The present period of a tag with a date, by this node's clock. */
+/* The present period of a tag with a date, by this node's clock, or the later one that max_id is
+ * in. */
 struct tag_period {
     uint32_t number; /* yyyy, yyyymm or yyyymmdd */
     uint64_t left;   /* numbers left in it */
     char next[64];   /* "on 2027-01-01 (Europe/Berlin)": when the next begins */
 };
 
-/* max_id: the tag's. False: the shape has no date, or this system does not know its zone. */
-bool tag_period_now(const struct shape *shape, uint64_t max_id, struct zones *zones,
+/* max_id, bound: the tag's (tag_bound()). False: the shape has no date, or no later period has
+ * numbers below the bound, or this system does not know the zone. */
+bool tag_period_now(const struct shape *shape, uint64_t max_id, uint64_t bound, struct zones *zones,
                     uint64_t wall_ms, struct tag_period *ret_period);
 
 /* Append a row as a JSON object. zones, wall_ms: for a warning about a tag with a date; is_new:

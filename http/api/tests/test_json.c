@@ -367,6 +367,9 @@ static void test_a_dated_tag_warns(void **state)
          "numbers of 2026 are left; the tag counts from 1 again on "
          "2027-01-01 (UTC)"},
         {"{year}{id:3}", 2027000, "numbers of 2026 are left"},
+        {"{year}{id:3}", 2028950,
+         "numbers of 2028 are left; the tag counts from 1 again after 2028 (UTC)"},
+        {"{year}{month}{id:3}", 202699950, "counts from 1 again after 202699 (UTC)"},
         {"{year}{id:3}", 2025999, NULL},
         {"{year}{month}{id:3}", 202611950,
          "numbers of 202611 are left; the tag counts from 1 "
@@ -393,7 +396,7 @@ static void test_a_dated_tag_warns(void **state)
         struct buf buf = BUF_INIT;
         const char *warning;
 
-        tag_json_put(&row, false, zones, 1795172638123 + 43200000 * (i == 5 || i == 6), &buf);
+        tag_json_put(&row, false, zones, 1795172638123 + 43200000 * (i == 7 || i == 8), &buf);
         buf_put_u8(&buf, 0);
         warning = strstr((char *)buf.data, "warning");
         if ((warning != NULL) != (cases[i].warning != NULL) ||

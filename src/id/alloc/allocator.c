@@ -190,10 +190,10 @@ static void tag_room(struct id_tag *tag, uint64_t max_id)
 {
     uint64_t granted = max_id > tag->refill.end ? max_id : tag->refill.end;
     uint32_t increment = atomic_load_explicit(&tag->increment, memory_order_relaxed);
+    uint64_t bound = atomic_load_explicit(&tag->bound, memory_order_relaxed);
     uint64_t first;
 
-    atomic_store_explicit(&tag->room,
-                          ids_between(granted, tag->bound, increment, tag->offset, &first),
+    atomic_store_explicit(&tag->room, ids_between(granted, bound, increment, tag->offset, &first),
                           memory_order_release);
 }
 
@@ -400,7 +400,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
         tag_burn(allocator, tag);
     }
     tag_generation(allocator, tag, row->generation);
-    tag->bound = tag_bound(row);
+    atomic_store_explicit(&tag->bound, tag_bound(row), memory_order_relaxed);
     atomic_store_explicit(&tag->increment, row->increment, memory_order_relaxed);
     tag->offset = row->offset;
     tag_room(tag, row->max_id);

@@ -213,7 +213,7 @@ static struct id_tag *tag_new(struct id_table *table, const char *name, size_t l
     }
     tag = arena_at(&table->arena, handle);
     tag->name_len = (uint16_t)len;
-    tag->bound = UINT64_MAX;
+    atomic_init(&tag->bound, UINT64_MAX);
     atomic_init(&tag->room, UINT64_MAX);
     memcpy(tag->name, name, len);
     (void)tag_seek(table, name, len, false, links);

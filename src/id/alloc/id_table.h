@@ -57,7 +57,8 @@ struct id_tag {
      * Further keys are appended before ids by them arrive here; only the raft loop may use the
      * number of keys (key_count). */
     const struct shape *_Atomic shape;
-    _Atomic uint64_t room; /* ids the cluster can still grant, as known here; at first unbounded */
+    _Atomic uint64_t room;  /* ids the cluster can still grant, as known here; at first unbounded */
+    _Atomic uint64_t bound; /* exclusive end of its ids; UINT64_MAX: not known */
     /* The refill that is wanted: first on its way to the raft loop, then with the batcher, never
      * both (allocator.h). item.at_ms: not before this after a failure. */
     union {
@@ -67,8 +68,7 @@ struct id_tag {
     struct id_pause *_Atomic pause; /* owned; NULL: never paused here */
     /* raft loop alone */
     struct refill refill;
-    uint64_t bound; /* exclusive end of its ids; UINT64_MAX: not known */
-    char name[];    /* name_len bytes and a NUL; then its links (id_table.c) */
+    char name[]; /* name_len bytes and a NUL; then its links (id_table.c) */
 };
 
 /*

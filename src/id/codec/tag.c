@@ -115,10 +115,10 @@ static int shape_check(const struct tag_row *row, const char **ret_why)
         return ERR_INVALID;
     }
     if (row->increment != 0 && shape_is_bounded(&shape)) {
-        return tag_refuse(ret_why, shape.secret
-                                       ? "a secret shape has no increment: each cluster draws its "
-                                         "own key, so texts of two may be the same"
-                                       : "a shape with a date has no increment: leave it out");
+        return tag_refuse(
+            ret_why, shape.secret ? "a secret shape has no increment: each cluster has its own "
+                                    "key, so texts may repeat"
+                                  : "a shape with a date has no increment: leave it out");
     }
     if (shape.date.unit != DATE_NONE && row->mode != TAG_MODE_STRICT) {
         return tag_refuse(ret_why, "a shape with a date needs the mode strict");
