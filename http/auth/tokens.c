@@ -3,6 +3,7 @@
  */
 #include "http/auth/tokens.h"
 
+#include <arpa/inet.h>
 #include <openssl/evp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -148,15 +149,18 @@ static bool cut_piece(struct field *rest, const char *at, struct field *ret_piec
 
 bool tokens_name_check(const char *name, size_t len)
 {
+    char copy[LIMIT_TOKEN_NAME_BYTES + 1] = "";
     bool fits = len >= 1 && len <= LIMIT_TOKEN_NAME_BYTES;
+    struct in_addr address;
 
     for (size_t i = 0; i < len && fits; i++) {
         char c = name[i];
 
         fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                c == '.' || c == '_' || c == '-';
+        copy[i] = c;
     }
-    return fits;
+    return fits && inet_pton(AF_INET, copy, &address) != 1; /* a cut would be of both */
 }
 
 /* Undo the percent encoding of a field into the table's text, and end it with a NUL. */
@@ -383,7 +387,8 @@ static int read_token_line(struct tokens_reader *reader, struct field line)
             continue;
         }
         if (fields == 0 && !tokens_name_check(field.at, field.len)) {
-            return refuse_line(reader, "the name %s must be 1 to %d of A-Z a-z 0-9 . _ -",
+            return refuse_line(reader,
+                               "the name %s must be 1 to %d of A-Z a-z 0-9 . _ -, and no address",
                                SHOW(&field), LIMIT_TOKEN_NAME_BYTES);
         }
         if (fields == 0) {

@@ -11,13 +11,13 @@
  *       [connections=N] [bodies=N] [keys=N] [workers=N] [tags=N]
  *   NAME cert:SUBJECT roles=...
  *
- * NAME: 1 to LIMIT_TOKEN_NAME_BYTES of A-Z a-z 0-9 . _ -, as shown in the audit: whose worker ids,
- * keys and tags they are. Up to LIMIT_TOKEN_PROOFS lines may have one name, and the same but for
- * the proof, so that a client keeps what it holds while its token is exchanged. sha256: of the
- * token's text. It needs no salt and no slow hash: a token is 32 random bytes (token_new()) that
- * cannot be guessed, so the hash alone is useless. cert: the name in a client's certificate.
- * prefix: the beginning of the names of tags that it may use; percent encoding replaces bytes that
- * a line cannot hold. The numbers are quotas.
+ * NAME: 1 to LIMIT_TOKEN_NAME_BYTES of A-Z a-z 0-9 . _ -, no address, as shown in the audit: whose
+ * worker ids, keys and tags they are. Up to LIMIT_TOKEN_PROOFS lines may have one name, and the
+ * same but for the proof, so that a client keeps what it holds while its token is exchanged.
+ * sha256: of the token's text. It needs no salt and no slow hash: a token is 32 random bytes
+ * (token_new()) that cannot be guessed, so the hash alone is useless. cert: the name in a client's
+ * certificate. prefix: the beginning of the names of tags that it may use; percent encoding
+ * replaces bytes that a line cannot hold. The numbers are quotas.
  *
  * The happy path: each loop takes the table in force with auth_take() and looks up the client in
  * it, once for each head that does not repeat the one before it. auth_prepare() reads a new tokens

@@ -99,6 +99,7 @@ static void test_refused(void **state)
         {"\na sha256:" ABC, "line 2: a token is: NAME"},
         {"a roles=ids", "line 1: \"roles=ids\" must be sha256:HEX or cert:NAME"},
         {"a/b sha256:" ABC " roles=ids", "the name \"a/b\" must be 1 to 64"},
+        {"10.0.0.7 sha256:" ABC " roles=ids", "and no address"},
         {"anonymous sha256:" ABC " roles=ids", "the name \"anonymous\" is reserved"},
         {LINE "\na sha256:" EMPTY " roles=read", "line 2: the name \"a\" is given twice; two"},
         {LINE "\na sha256:" EMPTY " roles=ids prefix=x", "line 2: the name \"a\" is given twice"},
