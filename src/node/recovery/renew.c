@@ -113,7 +113,8 @@ static bool raise_from(struct renewing *renewing, struct tag_row *tag, uint64_t 
     if (period > 0) {
         buf_printf(how, " in %" PRIu32, period);
     }
-    is_exhausted = tag->max_id >= tag_bound(tag);
+    /* A period's numbers begin at 1, so a max of the next one's first id leaves none of them. */
+    is_exhausted = tag->max_id + (period > 0 && tag->max_id == end ? 1 : 0) >= tag_bound(tag);
     renewing->to->exhausted += is_exhausted;
     if (tag->max_id > tag_bound(tag)) {
         buf_printf(how, " beyond its max of %" PRIu64 ", which moves there: it is exhausted",
