@@ -439,11 +439,16 @@ public final class SnowflakeSource implements IdSource {
         }
     }
 
-    /** Tells all who wait now, and nobody who comes later. */
     private void failAll(LeafdException why) {
+        failAll(why, false);
+    }
+
+    /** Tells all who wait now, and nobody who comes later, as all do who find the generator dropped. */
+    private void failAll(LeafdException why, boolean drops) {
         List<Waiter> all;
         lock.lock();
         try {
+            generator = drops ? null : generator;
             failures++;
             failure = why;
             all = new ArrayList<>(pending);
@@ -698,13 +703,12 @@ public final class SnowflakeSource implements IdSource {
 
     private void notRenewed(Generator now, LeafdException why) {
         if (why.code().equals("fenced") || why.code().equals("unknown_worker")) {
-            lastUsedMs = Math.max(lastUsedMs, now.lastMs());
-            generator = null;
             if (!named) {
                 name = null;
             }
             core.tell(LeafdEvent.of(LeafdEvent.Kind.FENCED, heldName, 0));
-            failAll(new LeafdException("fenced", why.status(), true, why.getMessage(), null));
+            failAll(new LeafdException("fenced", why.status(), true, why.getMessage(), null), true);
+            lastUsedMs = Math.max(lastUsedMs, now.lastMs());
             return;
         }
         renewLater(Math.max(1000, core.settings.windowMs / 6));
