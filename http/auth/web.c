@@ -9,6 +9,7 @@
 
 #include "http/proto/head.h"
 #include "http/proto/text.h"
+#include "src/base/address.h"
 #include "src/base/container.h"
 
 struct text {
@@ -66,11 +67,8 @@ static bool host_equals(const struct host *a, const struct host *b)
 /* 127.0.0.0/8, ::1, or the name that no name server may give to another address. */
 static bool host_is_loopback(const struct host *host)
 {
-    if (!host->is_address) {
-        return is_word(host->name, "localhost");
-    }
-    return IN6_IS_ADDR_LOOPBACK(&host->address) ||
-           (IN6_IS_ADDR_V4MAPPED(&host->address) && host->address.s6_addr[12] == 127);
+    return host->is_address ? address_in6_is_loopback(&host->address)
+                            : is_word(host->name, "localhost");
 }
 
 /* list: separated by commas; NULL: an empty one. */

@@ -20,8 +20,9 @@ void entry_log_free(struct entry_log *log)
     log->capacity = 0;
 }
 
-/* To give so many bytes back to the system takes a while. A compaction drops up to 48 MiB. */
-#define UNUSED_BYTES (256 << 10)
+/* To give so many bytes back to the system, or to copy them for each follower, takes a while: most
+ * of it for page faults. A compaction drops up to 48 MiB. */
+#define LARGE_BLOCK_BYTES (256 << 10)
 
 static void release(struct entry_log *log, struct log_entry *entry)
 {
@@ -29,7 +30,7 @@ static void release(struct entry_log *log, struct log_entry *entry)
 
     ASSERT(log->bytes >= block->len);
     log->bytes -= block->len;
-    if (block->refs > 1 || block->len < UNUSED_BYTES) {
+    if (block->refs > 1 || block->len < LARGE_BLOCK_BYTES) {
         entry_block_unref(block);
     } else {
         memcpy(block->data, &log->unused, sizeof log->unused);
@@ -240,8 +241,6 @@ void appends_forget(struct appends *appends, uint64_t to)
     }
 }
 
-/* To copy so many bytes for each follower would take long: most of it for page faults. */
-#define SHARED_BYTES (256 << 10)
 #define LAST_BYTES (1 << 20) /* such an entry is the last of its frame, so that it is shared */
 
 /* Send one frame, with at most n entries of the log, as many as fit (one always does). A large one
@@ -269,7 +268,7 @@ static void send_frame(struct appends *appends, struct raft_message *message, un
                                          .type = (enum raft_entry_type)entry->type,
                                          .buf = {entry->block->data, entry->block->len}};
     }
-    if (tail != NULL && tail->len >= SHARED_BYTES) {
+    if (tail != NULL && tail->len >= LARGE_BLOCK_BYTES) {
         entries[i - 1].buf.base = NULL;
     } else {
         tail = NULL;

@@ -83,6 +83,12 @@ int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr)
     return rv;
 }
 
+bool address_in6_is_loopback(const struct in6_addr *address)
+{
+    return IN6_IS_ADDR_LOOPBACK(address) ||
+           (IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
+}
+
 bool address_is_loopback(const char *text)
 {
     struct sockaddr_storage at = {0};
@@ -95,9 +101,7 @@ bool address_is_loopback(const char *text)
         return strcasecmp(address.host, "localhost") == 0;
     }
     if (at.ss_family == AF_INET6) {
-        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&at)->sin6_addr;
-
-        return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
+        return address_in6_is_loopback(&((const struct sockaddr_in6 *)&at)->sin6_addr);
     }
     return ntohl(((const struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == 127;
 }

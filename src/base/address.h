@@ -7,6 +7,7 @@
 #define LEAFD_BASE_ADDRESS_H
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -38,6 +39,8 @@ int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr) MUS
  * is no address. */
 bool address_is_loopback(const char *text);
 bool address_is_wildcard(const char *text);
+/* The same of a parsed address, or of an IPv4 one that is mapped. */
+bool address_in6_is_loopback(const struct in6_addr *address);
 
 uint16_t address_port(const struct sockaddr_storage *sockaddr);
 

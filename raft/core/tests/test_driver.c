@@ -358,6 +358,18 @@ static void lead_with_large_ones(struct bench *bench, unsigned n, uint64_t *ret_
     fake_net_clear(&bench->net);
 }
 
+/* Four of them, which both followers lack: node 3 has what is before them, and node 2 says so. */
+static void lead_with_large_ones_for_both(struct bench *bench)
+{
+    struct raft_message refusal;
+    uint64_t next;
+
+    lead_with_large_ones(bench, 4, &next);
+    has_up_to(bench, next - 1);
+    refusal = append_result_of(2, bench_term(bench), next, next - 1);
+    bench_receive(bench, &refusal);
+}
+
 static void test_large_entries_go_a_message_a_turn(void **state)
 {
     BENCH bench = {0};
@@ -437,16 +449,11 @@ static void test_a_refusal_ends_what_is_left(void **state)
 /* A turn sends one message. Two followers that lack large entries have every other one. */
 static void test_followers_take_turns_in_large_entries(void **state)
 {
-    struct raft_message refusal;
     size_t counts[4] = {0};
     BENCH bench = {0};
-    uint64_t next;
 
     (void)state;
-    lead_with_large_ones(&bench, 4, &next);
-    has_up_to(&bench, next - 1);
-    refusal = append_result_of(2, bench_term(&bench), next, next - 1);
-    bench_receive(&bench, &refusal);
+    lead_with_large_ones_for_both(&bench);
     for (unsigned i = 1; i <= 6; i++) {
         fake_net_clear(&bench.net);
         assert_true(driver_turn(&bench.driver));
@@ -460,15 +467,10 @@ static void test_followers_take_turns_in_large_entries(void **state)
 /* What is left waits while a link is full, and for nothing else. */
 static void test_large_entries_wait_for_room_in_a_link(void **state)
 {
-    struct raft_message refusal;
     BENCH bench = {0};
-    uint64_t next;
 
     (void)state;
-    lead_with_large_ones(&bench, 4, &next);
-    has_up_to(&bench, next - 1);
-    refusal = append_result_of(2, bench_term(&bench), next, next - 1);
-    bench_receive(&bench, &refusal);
+    lead_with_large_ones_for_both(&bench);
     bench.net.full[2] = true;
     for (unsigned i = 0; i < 2; i++) {
         fake_net_clear(&bench.net);
