@@ -8,7 +8,7 @@ import * as api from "./api.js";
 import { Discovery } from "./discovery.js";
 import { Door } from "./door.js";
 import { LeafdError, badSetting, isFinal } from "./errors.js";
-import { Journey, Usual } from "./journey.js";
+import { Journey, Usual, isOver } from "./journey.js";
 import { MS_MAX, whole } from "./settings.js";
 import { newCounters } from "./stats.js";
 import { Failed, Wire, later } from "./wire.js";
@@ -294,7 +294,7 @@ export class Core {
             if (!this.closed) {
                 const { quotaError } = journey;
                 journey.failed(error.message, 0, error.untrusted);
-                if (now() >= journey.deadline()) { // it was cut short: the one before says more
+                if (isOver(journey.deadline(), now())) { // it was cut short: the one before says more
                     journey.quotaError = quotaError;
                 }
             }

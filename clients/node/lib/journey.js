@@ -19,6 +19,11 @@ const TIER_PATIENCE = 1.5;
 const USUAL_LEAST_MS = 20;
 const RESOLVE_AGAIN_MS = 30000;
 
+/** Whether a deadline has come: a timer may fire a millisecond early. */
+export function isOver(deadline, now) {
+    return !(deadline - now >= 1);
+}
+
 /** How long an answer with ranges usually takes: a moving average. */
 export class Usual {
     #averageMs;
@@ -141,8 +146,7 @@ export class Journey {
 
     /** {waitMs, node}: wait if waitMs > 0, else try the node. */
     move(now) {
-        const left = this.deadline() - now;
-        if (!(left >= 1)) { // a timer may fire so early
+        if (isOver(this.deadline(), now)) {
             throw this.unreachable();
         }
         if (!this.trusted) {
@@ -150,7 +154,7 @@ export class Journey {
                 `no node has a certificate that is trusted here (caFile); ${this.#told()}`);
         }
         if (this.waitMs > 0) {
-            const waitMs = Math.min(this.waitMs, left);
+            const waitMs = Math.min(this.waitMs, this.deadline() - now);
             this.waitMs = 0;
             this.askedAt = Infinity;
             return { waitMs, node: this.node };

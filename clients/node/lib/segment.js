@@ -6,7 +6,7 @@
 import { IdBuffer, Rate } from "./buffer.js";
 import { Endless, FORGET_MS, Waiters, boundsOf, now } from "./core.js";
 import { LeafdError, copyOf, isFinal } from "./errors.js";
-import { Journey, Known } from "./journey.js";
+import { Journey, Known, isOver } from "./journey.js";
 import { COUNT_MAX, options, whole } from "./settings.js";
 
 export class Segment extends Endless {
@@ -125,7 +125,7 @@ export class Segment extends Endless {
                 return got;
             }
             const time = now();
-            if (time >= deadline) {
+            if (isOver(deadline, time)) {
                 throw this.#fail(this.#journeys[0]?.unreachable() ?? copyOf(this.#unreachable),
                     got.length);
             }

@@ -10,7 +10,7 @@ import * as api from "./api.js";
 import { Endless, FORGET_MS, Waiters, now } from "./core.js";
 import { LeafdError, copyOf } from "./errors.js";
 import { Generator, SMALL_STEP_MS, WHY } from "./generator.js";
-import { Journey } from "./journey.js";
+import { Journey, isOver } from "./journey.js";
 import { COUNT_MAX, options, whole } from "./settings.js";
 
 const CLOCK_LOOK_MS = 100; // how often a long wait for the clock looks at it
@@ -166,7 +166,7 @@ export class Snowflake extends Endless {
     /** The window is over: only a renewal helps, and none that follows another at once (a clock that
      * is ahead by more than a window). */
     async #waitRenewal(deadline) {
-        if (now() >= deadline) {
+        if (isOver(deadline, now())) {
             throw this.#windowOver(this.#renewing === undefined
                 ? "" : `; the renewal: ${this.#renewing.unreachable().message}`);
         }
@@ -190,7 +190,7 @@ export class Snowflake extends Endless {
     /** Acquire, or wait for who does. */
     async #acquireOnce(deadline, background) {
         if (this.#acquiring !== undefined) {
-            if (now() >= deadline) {
+            if (isOver(deadline, now())) {
                 throw new LeafdError("unreachable", "no worker id came by the deadline");
             }
             await this.#waiters.wait(deadline);
