@@ -29,6 +29,7 @@ struct attempts {
     unsigned rounds;    /* that are over */
     unsigned sent;
     bool quota; /* the last answer was one: it is the client's own */
+    bool cut;   /* the last attempt, by the call's end */
     uint32_t round_ms;
     uint32_t retry_after_s;
     struct nodes *nodes; /* that the round asks */
@@ -138,9 +139,13 @@ static enum verdict judge(const struct answer *answer, struct leafd_error *error
     return REFUSED;
 }
 
+/* Of an attempt that the call's end cut short the failure before it says more. */
 static void note(struct attempts *attempts, const char *code, const char *text)
 {
     char *into = attempts->failures[attempts->at];
+    if (attempts->cut && *into != 0) {
+        return;
+    }
     (void)snprintf(into, FAILURE_BYTES, "%.39s%s%.100s", code, *code != 0 ? ": " : "", text);
 }
 
@@ -197,9 +202,8 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
     if (call->progress != NULL) {
         atomic_store(&call->progress->since_ns, 0);
     }
-    if (now_ns() < call->until_ns) {
-        attempts->quota = false; /* else it was cut short, and the one before says more */
-    }
+    attempts->cut = now_ns() >= call->until_ns;
+    attempts->quota = attempts->quota && attempts->cut;
     switch (asked) {
     case ASK_CLOSED:
         (void)fault(error, "closed", 0, false, "the client was closed");
@@ -240,9 +244,11 @@ static enum verdict attempt(const struct call *call, struct attempts *attempts, 
     if (verdict == DONE && call->range_ids > 0) {
         learn_time(client, now_ns() - answer->asked_ns);
     }
-    if (verdict == DONE && call->takes != NULL && !call->takes(call->context, answer)) {
+    const char *why =
+        verdict == DONE && call->refuses != NULL ? call->refuses(call->taker, answer) : NULL;
+    if (why != NULL) {
         ADD(client, burnt, call->range_ids);
-        note(attempts, "", "its answer is of an older generation than one before");
+        note(attempts, "", why);
         verdict = ELSEWHERE;
     }
     return verdict;

@@ -119,9 +119,11 @@ struct call {
     /* Asked before each attempt but the first: go on? NULL: until the time is over. rounds: so many
      * are over, in which all nodes failed; error: that of a call that ends now. */
     bool (*wanted)(void *context, const struct leafd_error *error, unsigned rounds);
-    /* May an answer of 200 to 299 be taken? False: another node is to be asked. NULL: all may. */
-    bool (*takes)(void *context, const struct answer *answer);
     void *context;
+    /* Why an answer of 200 to 299 is not taken: then another node is asked. NULL: it is taken. May
+     * itself be NULL: all are. */
+    const char *(*refuses)(void *taker, const struct answer *answer);
+    void *taker;
     struct progress *progress; /* NULL: nobody reads it */
     uint32_t range_ids;        /* asked for in ranges: the usual time is made of such */
     bool is_second;            /* beside another one: one round of its tier, without not_at */

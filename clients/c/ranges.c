@@ -6,6 +6,82 @@
 #include <stdio.h>
 #include <string.h>
 
+/* FNV-1a. Of two keys with one hash the second's answer is not compared with the first's. */
+static uint64_t hash_of(const char *key)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (; key != NULL && *key != 0; key++) {
+        hash = (hash ^ (unsigned char)*key) * 0x100000001b3;
+    }
+    return key == NULL ? 0 : hash;
+}
+
+const char *given_refuses(struct given *given, const struct grant *grant, const char *key)
+{
+    uint64_t hash = hash_of(key);
+    if (grant->generation > 0 && grant->generation < given->generation) {
+        return "its answer is of an older generation than one before";
+    }
+    if (grant->generation > given->generation) {
+        given->generation = grant->generation;
+        given->above = 0;
+    }
+    for (int i = 0; i < grant->count; i++) {
+        for (uint64_t old = 0; old < given->count && old < TEXT_RANGES_MAX; old++) {
+            const struct given_range *range = &given->ranges[old];
+            if (range->generation == grant->generation && (hash == 0 || range->key != hash) &&
+                grant->ranges[i].first <= range->last && grant->ranges[i].last >= range->first) {
+                return "its answer has ids that came before";
+            }
+        }
+    }
+    for (int i = 0; i < grant->count; i++) {
+        const struct leafd_series *range = &grant->ranges[i];
+        given->ranges[given->count++ % TEXT_RANGES_MAX] =
+            (struct given_range){grant->generation, range->first, range->last, hash};
+        if (grant->generation == given->generation && (uint64_t)range->last >= given->above) {
+            given->above = (uint64_t)range->last + 1;
+        }
+    }
+    return NULL;
+}
+
+/* An answer to be read. */
+struct reading {
+    const struct ranges_request *request;
+    bool stepped;
+    struct grant *grant;
+    const char *wrong; /* it is none to this request; NULL: it is */
+};
+
+static const char *refuses_answer(void *taker, const struct answer *answer)
+{
+    struct reading *reading = taker;
+    const struct ranges_request *request = reading->request;
+    struct grant *grant = reading->grant;
+    int found = -1;
+    reading->wrong = "its status";
+    if (answer->status == 200) {
+        found = text_read_ranges(answer->body, answer->body_bytes, request->count, reading->stepped,
+                                 grant->ranges, &reading->wrong);
+    }
+    if (found > 1 && request->one) {
+        reading->wrong = "several ranges";
+        found = -1;
+    }
+    if (found < 0) {
+        return NULL;
+    }
+    reading->wrong = NULL;
+    grant->at = 0;
+    grant->count = found;
+    grant->left = grant->total = request->count;
+    grant->asked_ns = answer->asked_ns;
+    grant->generation = answer->generation;
+    grant->replayed = answer->replayed;
+    return request->refuses(request->taker, grant);
+}
+
 static int ask_once(const struct ranges_request *request, const struct call *how, bool stepped,
                     struct grant *grant, struct leafd_error *error)
 {
@@ -13,33 +89,24 @@ static int ask_once(const struct ranges_request *request, const struct call *how
     char path[TEXT_ENCODED_BYTES + 96];
     (void)snprintf(path, sizeof path, "/api/segment/get/%s?count=%u&format=range%s%s",
                    request->path, request->count, request->options, stepped ? "&stepped=1" : "");
+    struct reading reading = {.request = request, .stepped = stepped, .grant = grant};
     struct call call = *how;
     call.client = client;
     call.door = &client->ids;
     call.request = (struct request){.method = "GET", .path = path, .key = request->key};
     call.range_ids = request->count;
+    call.refuses = refuses_answer;
+    call.taker = &reading;
     struct line *line;
     struct answer answer;
     if (client_call(&call, &line, &answer, error) != 0) {
         return -1;
     }
-    const char *why = "its status";
-    int found = -1;
-    if (answer.status == 200) {
-        found = text_read_ranges(answer.body, answer.body_bytes, request->count, stepped,
-                                 grant->ranges, &why);
-    }
     line_put(line);
-    if (found < 0) {
+    if (reading.wrong != NULL) {
         return fault(error, "bad_answer", answer.status, false, "no answer to %u ids of %s: %s",
-                     request->count, request->source->name, why);
+                     request->count, request->source->name, reading.wrong);
     }
-    grant->at = 0;
-    grant->count = found;
-    grant->left = grant->total = request->count;
-    grant->asked_ns = answer.asked_ns;
-    grant->generation = answer.generation;
-    grant->replayed = answer.replayed;
     return 0;
 }
 

@@ -20,13 +20,34 @@ struct grant {
     bool replayed;
 };
 
+/* What the last answers to a source had. All 0 at first; whose it is guards it. */
+struct given {
+    uint64_t generation; /* the newest that an answer had; 0: none */
+    uint64_t above;      /* all ids of that generation that came */
+    uint64_t count;      /* of ranges, ever */
+    struct given_range {
+        uint64_t generation;
+        int64_t first, last;
+        uint64_t key; /* by which they were asked for, as a hash; 0: none */
+    } ranges[TEXT_RANGES_MAX];
+};
+
+/* Why an answer is not taken: it is of an older generation than one before, or has ids that one of
+ * the last ranges had, which was asked for without this key, as an answer has that a cache or a
+ * proxy gives again. NULL: it is taken, and noted. key: NULL for none. */
+const char *given_refuses(struct given *given, const struct grant *grant, const char *key);
+
 struct ranges_request {
     struct source *source; /* whose ids */
-    const char *path;      /* of the tag, an element of a path */
+    /* As of given_refuses(). Any thread. */
+    const char *(*refuses)(void *taker, const struct grant *grant);
+    void *taker;
+    const char *path; /* of the tag, an element of a path */
     uint32_t count;
     const char *options;  /* more of them, from & on */
     const char *key;      /* NULL: none */
     atomic_bool *stepped; /* kept by the source */
+    bool one;             /* the answer must be one range */
     bool plain_only;      /* of a caller who could not take steps: an error, then */
 };
 

@@ -26,7 +26,7 @@ struct leafd_segment {
     uint64_t hedge_from;   /* and the second one */
     uint64_t hedged_ns;    /* when the attempt began beside which that was sent */
     int64_t highest;       /* id of the last answer that was kept */
-    uint64_t generation;   /* the newest that an answer had; 0: none */
+    struct given given;    /* generation: the newest, of which alone it holds ids */
     uint64_t paused_ns;    /* when a node said last that the tag is; 0: none did */
     uint32_t asked_count;  /* by the last request; 0: none */
     uint64_t asked_ns;     /* when */
@@ -201,17 +201,17 @@ static bool second_is_wanted(void *context, const struct leafd_error *error, uns
     return wanted;
 }
 
-/* An answer of a newer generation ends what is held; one of an older generation is not taken. */
-static bool takes_answer(void *context, const struct answer *answer)
+/* An answer of a newer generation ends what is held. */
+static const char *refuses(void *taker, const struct grant *grant)
 {
-    struct leafd_segment *segment = context;
+    struct leafd_segment *segment = taker;
     uint64_t dropped = 0;
     pthread_mutex_lock(&segment->lock);
-    bool older = answer->generation > 0 && answer->generation < segment->generation;
-    if (answer->generation > segment->generation) {
+    uint64_t before = segment->given.generation;
+    const char *why = given_refuses(&segment->given, grant, NULL);
+    if (segment->given.generation > before) {
         /* What was held when no answer had one yet is as good as this. */
-        dropped = segment->generation > 0 ? drop_asked_by(segment, UINT64_MAX) : 0;
-        segment->generation = answer->generation;
+        dropped = before > 0 ? drop_asked_by(segment, UINT64_MAX) : 0;
     }
     pthread_mutex_unlock(&segment->lock);
     if (dropped > 0) {
@@ -219,7 +219,7 @@ static bool takes_answer(void *context, const struct answer *answer)
                                                                   .name = segment->source.name,
                                                                   .ids = dropped});
     }
-    return !older;
+    return why;
 }
 
 /* A tag that is paused: what is held of it, or was asked for by now, is not handed out. With the
@@ -239,6 +239,8 @@ static int ask_for_what_is_left(struct leafd_segment *segment, uint32_t *count,
 {
     struct ranges_request request = {
         .source = &segment->source,
+        .refuses = refuses,
+        .taker = segment,
         .path = segment->path,
         .count = *count,
         .options = "",
@@ -258,7 +260,7 @@ static int ask_for_what_is_left(struct leafd_segment *segment, uint32_t *count,
 static bool keep_grant(struct leafd_segment *segment, const struct grant *grant, bool late)
 {
     struct leafd *client = segment->source.client;
-    bool older = (grant->generation > 0 && grant->generation < segment->generation) ||
+    bool older = (grant->generation > 0 && grant->generation < segment->given.generation) ||
                  grant->asked_ns <= segment->paused_ns;
     bool below = late && grant->ranges[0].first < segment->highest;
     if (atomic_load(&segment->source.closed) || older || below || has_spare(segment)) {
@@ -284,7 +286,6 @@ static void refill(void *context)
     struct leafd_error error;
     struct call how = {.until_ns = UINT64_MAX,
                        .wanted = still_wanted,
-                       .takes = takes_answer,
                        .context = segment,
                        .progress = &segment->progress};
     pthread_mutex_lock(&segment->lock);
@@ -323,7 +324,6 @@ static void ask_second(void *context)
     struct leafd_error error;
     struct call how = {.until_ns = UINT64_MAX,
                        .wanted = second_is_wanted,
-                       .takes = takes_answer,
                        .context = segment,
                        .progress = &segment->second,
                        .is_second = true,
@@ -523,15 +523,16 @@ static int take_range(struct leafd_segment *segment, uint32_t count, bool plain_
                       struct leafd_series *series, uint32_t deadline_ms, struct leafd_error *error)
 {
     struct leafd *client = segment->source.client;
-    struct call how = {.until_ns = client_until_ns(client, deadline_ms),
-                       .takes = takes_answer,
-                       .context = segment};
+    struct call how = {.until_ns = client_until_ns(client, deadline_ms)};
     struct ranges_request request = {
         .source = &segment->source,
+        .refuses = refuses,
+        .taker = segment,
         .path = segment->path,
         .count = count,
         .options = "&contiguous=1",
         .stepped = &segment->stepped,
+        .one = true,
         .plain_only = plain_only,
     };
     struct grant grant;
@@ -547,10 +548,6 @@ static int take_range(struct leafd_segment *segment, uint32_t count, bool plain_
     }
     COUNT(client, waits);
     int result = ranges_ask(&request, &how, &grant, error);
-    if (result == 0 && grant.count != 1) {
-        result = fault(error, "bad_answer", 200, false, "%d ranges where one was asked for",
-                       grant.count);
-    }
     if (result != 0) {
         COUNT(client, errors);
         pthread_mutex_lock(&segment->lock);
@@ -681,7 +678,7 @@ void segment_renew(struct source *source, const char *tag, uint64_t generation)
         struct leafd_segment *segment = (struct leafd_segment *)(void *)source;
         pthread_mutex_lock(&segment->lock);
         (void)drop_asked_by(segment, UINT64_MAX);
-        segment->generation = generation;
+        segment->given.generation = generation;
         pthread_mutex_unlock(&segment->lock);
     }
 }

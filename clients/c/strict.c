@@ -9,18 +9,31 @@ struct leafd_strict {
     struct source source;
     char path[TEXT_ENCODED_BYTES]; /* the name as an element of a path */
     atomic_bool stepped;
-    _Atomic uint64_t generation; /* the newest that an answer had; 0: none */
+    pthread_mutex_t lock; /* of what follows */
+    struct given given;
 };
 
-/* As of struct call: not an answer of an older generation than one before. */
-static bool takes_answer(void *context, const struct answer *answer)
+/* A call, by what had come before it began. */
+struct taking {
+    struct leafd_strict *strict;
+    const char *key;
+    bool own_key; /* the call's, of which nobody else knows */
+    uint64_t generation;
+    uint64_t above; /* all of that generation */
+};
+
+/* An id is above all that had come before it was asked for; that of a key is older. */
+static const char *refuses(void *taker, const struct grant *grant)
 {
-    struct leafd_strict *strict = context;
-    uint64_t newest = atomic_load(&strict->generation);
-    while (answer->generation > newest &&
-           !atomic_compare_exchange_weak(&strict->generation, &newest, answer->generation)) {
+    struct taking *taking = taker;
+    if ((taking->own_key || !grant->replayed) && grant->generation == taking->generation &&
+        (uint64_t)grant->ranges[0].first < taking->above) {
+        return "its answer has ids below some that came before";
     }
-    return answer->generation == 0 || answer->generation >= newest;
+    pthread_mutex_lock(&taking->strict->lock);
+    const char *why = given_refuses(&taking->strict->given, grant, taking->key);
+    pthread_mutex_unlock(&taking->strict->lock);
+    return why;
 }
 
 static int check(uint32_t count, const char *key, struct leafd_error *error)
@@ -39,18 +52,21 @@ static int take(struct leafd_strict *strict, const struct ranges_request *asked,
     char own[TEXT_OWN_KEY_CHARS + 1];
     struct ranges_request request = *asked;
     struct grant grant;
-    if (request.key == NULL) {
+    struct taking taking = {.strict = strict, .own_key = request.key == NULL};
+    if (taking.own_key) {
         text_make_key(own);
         request.key = own;
     }
     COUNT(strict->source.client, waits);
-    struct call how = {.until_ns = until_ns, .takes = takes_answer, .context = strict};
+    pthread_mutex_lock(&strict->lock);
+    taking.generation = strict->given.generation;
+    taking.above = strict->given.above;
+    pthread_mutex_unlock(&strict->lock);
+    taking.key = request.key;
+    request.refuses = refuses;
+    request.taker = &taking;
+    struct call how = {.until_ns = until_ns};
     int result = ranges_ask(&request, &how, &grant, error);
-    if (result == 0 && grant.count != 1) {
-        result = fault(error, "bad_answer", 200, false,
-                       "no answer to %u ids of %s: strict ids come in one range", request.count,
-                       strict->source.name);
-    }
     if (result != 0) {
         return fault_keyed(error, request.key);
     }
@@ -74,6 +90,7 @@ static int take_checked(struct leafd_strict *strict, struct ranges_request reque
     request.path = strict->path;
     request.options = "";
     request.stepped = &strict->stepped;
+    request.one = true;
     int result = check(request.count, request.key, error);
     if (result == 0) {
         result = take(strict, &request, series, replayed, until_ns, error);
@@ -118,12 +135,33 @@ void leafd_strict_close(struct leafd_strict *strict)
     source_close(&strict->source);
 }
 
-static const struct source_kind kind = SOURCE_KEEPS_NOTHING;
+static void forget(void *source)
+{
+    struct leafd_strict *strict = source;
+    pthread_mutex_init(&strict->lock, NULL);
+}
+
+static void free_strict(void *source)
+{
+    struct leafd_strict *strict = source;
+    pthread_mutex_destroy(&strict->lock);
+}
+
+/* No ids are kept. */
+static const struct source_kind kind = {
+    .forget = forget,
+    .stop = source_nothing,
+    .finish = source_nothing,
+    .free = free_strict,
+    .age = source_ageless,
+    .gauge = source_holds_nothing,
+};
 
 static bool make(void *source)
 {
     struct leafd_strict *strict = source;
     text_encode(strict->source.name, strict->path);
+    forget(source);
     return true;
 }
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from driver import in_time
+from driver import check_once, in_time
 from fake import LEAF, Granter, error, granted, http
 
 pytestmark = pytest.mark.inside
@@ -97,6 +97,78 @@ def test_ranges(start, fake):
         right.add(tag)
     for tag in list(cases)[:3]:
         assert client.ids(f"strict {tag} 2") == [(1000001, 1000002)]
+
+
+class Again:
+    """A node that gives the answers it has kept again, each to another request, as a cache does, or
+    a proxy that mixes up its connections. The first few requests are answered as they should be."""
+
+    def __init__(self, right, kept):
+        self.right, self.kept = right, kept
+        self.answers = []
+        self.given = 0
+
+    def __call__(self, request):
+        if len(self.answers) < self.kept:
+            self.answers.append(self.right(request))
+            return self.answers[-1]
+        self.given += 1
+        return self.answers[self.given % self.kept]
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+@pytest.mark.parametrize("line", ["segment orders 10", "range orders 10", "strict orders 10"])
+def test_an_answer_that_came_before(start, fake, line, kept):
+    """None of its ids is handed out again: another node is asked; where none is, that is what the
+    error says."""
+    granter = Granter()
+    again = Again(granter.node(), kept)
+    servers = [fake(again)]
+    settings = {"min_count": 10, "max_count": 10, "deadline_ms": 1500}
+    alone = start().open(endpoints=servers[0].url, **settings)
+    ids = []
+    for _ in range(kept):
+        ids += alone.ids(line)
+    failed = alone.refused(line, "unreachable")
+    assert "came before" in failed.message, failed.message
+    assert len(servers[0].requests) < kept + 40, "it asks without a pause"
+    assert alone.stats()["burnt"] >= 10
+    servers.append(fake(granter.node()))
+    both = start().open(endpoints=",".join(server.url for server in servers), **settings)
+    own = []
+    for _ in range(3 * kept + 10):
+        own += both.ids(line)
+    check_once(own)
+    check_once(ids)
+    assert servers[1].requests and both.stats()["errors"] == 0
+
+
+def test_a_strict_id_is_above_those_before(start, fake):
+    """Also where the answer is one to another client, whose ids this one has not seen."""
+    granter = Granter()
+    granter.next = 5
+    right, low = fake(granter.node()), fake(lambda request: ok("1 1\n"))
+    client = start().open(endpoints=f"{right.url},{low.url}", deadline_ms=1500)
+    while client.ids("strict orders 1") == [(1, 1)]:
+        client = start().open(endpoints=f"{right.url},{low.url}", deadline_ms=1500)
+    granter.down = True
+    failed = client.refused("strict orders 1", "unreachable")
+    assert "came before" in failed.message, failed.message
+
+
+def test_a_key_gets_its_ids_again(start, fake):
+    """Whatever came meanwhile."""
+    granter = Granter()
+    server = fake(granter.node())
+    client = start().open(endpoints=server.url)
+    first = client.ids("strict orders 10 mine")
+    for _ in range(70):
+        client.ids("strict orders 1")
+    again = client.ids("strict orders 10 mine")
+    assert again == first and again.replayed and not first.replayed
+    another = start().open(endpoints=server.url)
+    another.ids("strict orders 1")
+    assert another.ids("strict orders 10 mine") == first
 
 
 def test_two_ranges_for_one(start, fake):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from driver import OVER_LIBLEAFD, Failed
-from fake import http, server_tls
+from fake import Granter, http, server_tls
 from node import ROOT
 from wait import wait_until
 
@@ -129,7 +129,7 @@ def test_a_token_that_breaks_its_rule(start, locked):
 @pytest.fixture
 def seen(fake):
     """A node that gives any ids, and what was sent in Authorization."""
-    server = fake(lambda request: http(200, f"1 {request.count}\n"))
+    server = fake(Granter().node())
     server.tokens = lambda: [request.headers.get("authorization") for request in server.requests]
     return server
 

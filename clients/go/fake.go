@@ -69,7 +69,7 @@ func (f *Fake) SetNext(tag string, id int64) {
 			if s.tag == tag {
 				s.mu.Lock()
 				s.drop(func(*piece) bool { return true })
-				s.newest, s.highest = generation, -1
+				s.given.newest, s.highest = generation, -1
 				s.mu.Unlock()
 			}
 		}

@@ -2,6 +2,7 @@ package leafd
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 )
@@ -14,10 +15,56 @@ type rangesCall struct {
 	key     string // empty: none
 	stepped *atomic.Bool
 	trail   *trail
-	goOn    func(int) bool     // as of Client.call
-	takes   func(*answer) bool // false: another node is to be asked; nil: all are taken
-	one     bool               // the answer must be one range
-	with    func(*request)     // sets more of the request; may be nil
+	goOn    func(int) bool // as of Client.call
+	one     bool           // the answer must be one range
+	with    func(*request) // sets more of the request; may be nil
+
+	// Why an answer is not taken: another node is to be asked. Empty: it is.
+	refuses func(*answer, []Range) string
+}
+
+// given is what the last answers to a source had. Whose it is guards it.
+type given struct {
+	newest int64  // generation that an answer had; 0: none
+	above  uint64 // all ids of that generation that came
+	ranges [rangesKept]givenRange
+	count  int // of ranges, ever
+}
+
+type givenRange struct {
+	generation  int64
+	key         string // by which they were asked for; empty: none
+	first, last int64
+}
+
+const rangesKept = 64
+
+// refuses says why an answer is not taken: it is of an older generation than one before, or has ids that one of the
+// last ranges had, which was asked for without this key, as an answer has that a cache or a proxy gives again.
+// Empty: it is taken, and noted.
+func (g *given) refuses(got *answer, ranges []Range, key string) string {
+	if got.generation > 0 && got.generation < g.newest {
+		return fmt.Sprintf("its answer is of generation %d, older than one before", got.generation)
+	}
+	if got.generation > g.newest {
+		g.newest, g.above = got.generation, 0
+	}
+	for _, r := range ranges {
+		for at, old := range g.ranges {
+			if at < g.count && old.generation == got.generation && (key == "" || key != old.key) &&
+				r.First <= old.last && r.Last >= old.first {
+				return fmt.Sprintf("its answer has ids %d to %d, which came before", r.First, r.Last)
+			}
+		}
+	}
+	for _, r := range ranges {
+		g.ranges[g.count%rangesKept] = givenRange{got.generation, key, r.First, r.Last}
+		g.count++
+		if got.generation == g.newest && uint64(r.Last) >= g.above {
+			g.above = uint64(r.Last) + 1
+		}
+	}
+	return ""
 }
 
 // ranges sends it. A tag whose ids do not follow each other refuses the first request of a source; that is sent
@@ -53,10 +100,9 @@ func (c *Client) rangesAs(ctx context.Context, r *rangesCall, stepped bool) ([]R
 			return &outcome{err: badAnswer(got.status, "%s: %d ranges where one was asked for", base,
 				len(ranges))}
 		}
-		if r.takes != nil && !r.takes(got) {
+		if why := r.refuses(got, ranges); why != "" {
 			c.stats.burnt.Add(int64(r.count))
-			return &outcome{elsewhere: true, err: failure(CodeUnreachable, true,
-				"its answer is of generation %d, older than one before", got.generation)}
+			return &outcome{elsewhere: true, err: failure(CodeUnreachable, true, "%s", why)}
 		}
 		return nil
 	})

@@ -41,7 +41,7 @@ type Segment struct {
 	hedgeFrom int64         // answers that had come then
 	answers   int64         // that brought ids
 	askFrom   int64         // of these, when the request was begun
-	newest    int64         // generation that an answer had; 0: none
+	given     given         // newest: the generation, of which alone it holds ids
 	pausedAt  time.Time     // when a node said last that the tag is; zero: none did
 	aging     *time.Timer   // drops what is too old; nil: nothing is held
 	told      bool          // refill_failed was reported, recovered was not yet
@@ -147,7 +147,7 @@ func (s *Segment) NextRange(ctx context.Context, count int) (Range, error) {
 	ctx, end := s.client.single(ctx)
 	defer end()
 	ranges, _, err := s.client.ranges(ctx, &rangesCall{tag: s.tag, count: count, options: "&contiguous=1",
-		stepped: &s.stepped, trail: &trail{}, takes: s.takes, one: true})
+		stepped: &s.stepped, trail: &trail{}, refuses: s.refuses, one: true})
 	if err != nil {
 		s.paused(err)
 		return Range{}, s.client.endedBy(err)
@@ -413,7 +413,7 @@ type fetching struct {
 func (s *Segment) fetch(ctx context.Context, f *fetching) {
 	for done := false; !done; {
 		call := &rangesCall{tag: s.tag, count: f.size, stepped: &s.stepped, trail: f.trail, goOn: f.goOn,
-			takes: s.takes, with: func(rq *request) {
+			refuses: s.refuses, with: func(rq *request) {
 				rq.isSecond, rq.notAt = f.second, f.notAt
 				if !f.second {
 					rq.progress = &s.progress
@@ -483,23 +483,20 @@ func (s *Segment) tell(code string) {
 	}
 }
 
-// takes looks at the generation of an answer: a newer one than any before ends what is held, an older one is
-// not taken.
-func (s *Segment) takes(got *answer) bool {
+// refuses is as of given: an answer of a newer generation than any before ends what is held.
+func (s *Segment) refuses(got *answer, ranges []Range) string {
 	s.mu.Lock()
-	older := got.generation > 0 && got.generation < s.newest
+	before := s.given.newest
+	why := s.given.refuses(got, ranges, "")
 	var burnt int64
-	if got.generation > s.newest {
-		if s.newest > 0 { // what came when no answer had one yet is as good as this
-			burnt = s.drop(func(*piece) bool { return true })
-		}
-		s.newest = got.generation
+	if s.given.newest > before && before > 0 { // what came when no answer had one yet is as good as this
+		burnt = s.drop(func(*piece) bool { return true })
 	}
 	s.mu.Unlock()
 	if burnt > 0 {
 		s.client.event(Event{Kind: "generation", Name: s.tag, IDs: burnt})
 	}
-	return !older
+	return why
 }
 
 // drop burns the pieces that are held and are so. Under the lock.
@@ -569,7 +566,7 @@ func (s *Segment) arrived(f *fetching, ranges []Range, got *answer, err *Error) 
 	s.mu.Lock()
 	last := s.answers != f.from // the other request was faster
 	if s.closed || len(s.spare) > 0 || len(ranges) > 0 && (last && ranges[0].First < s.kept ||
-		got.generation > 0 && got.generation < s.newest || !got.asked.After(s.pausedAt)) {
+		got.generation > 0 && got.generation < s.given.newest || !got.asked.After(s.pausedAt)) {
 		for _, r := range ranges {
 			c.stats.burnt.Add(r.Count())
 		}
@@ -641,14 +638,9 @@ func (s *Segment) pieces(ranges []Range, got *answer, second bool) (pieces []*pi
 		}
 	}()
 	for _, r := range ranges {
-		if r.Last <= highest {
+		if r.First <= highest {
 			burnt += r.Count()
 			continue
-		}
-		if r.First <= highest {
-			below := (highest-r.First)/r.Increment + 1
-			burnt += below
-			r.First += below * r.Increment
 		}
 		highest = r.Last
 		p := &piece{first: r.First, step: r.Increment, count: uint64(r.Count()), before: total, asked: got.asked}

@@ -197,7 +197,7 @@ func TestEachRangeOfAnAnswerIsUsed(t *testing.T) {
 
 func TestLowerIdsAreDropped(t *testing.T) {
 	n := newFake(t)
-	answers := []string{"1001 1100\n", "1 200\n", "1001 1200\n", "1051 1150\n1201 1500\n"}
+	answers := []string{"1001 1100\n", "1 200\n", "401 800\n", "801 900\n1201 1500\n"}
 	n.setFault(func(w http.ResponseWriter, r *http.Request) bool {
 		at := len(n.requests()) - 1
 		if at >= len(answers) {

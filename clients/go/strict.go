@@ -2,6 +2,8 @@ package leafd
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"sync/atomic"
 )
 
@@ -11,8 +13,10 @@ type Strict struct {
 	client  *Client
 	tag     string
 	stepped atomic.Bool
-	newest  atomic.Int64 // generation that an answer had; 0: none
 	closed  atomic.Bool
+
+	mu    sync.Mutex
+	given given
 }
 
 // StrictIDs is the answer of Strict.Repeatable.
@@ -43,7 +47,7 @@ func (c *Client) Strict(tag string) (*Strict, error) {
 
 // Next gives the next id.
 func (s *Strict) Next(ctx context.Context) (int64, error) {
-	ids, err := s.Repeatable(ctx, 1, NewKey())
+	ids, err := s.ask(ctx, 1, NewKey(), true)
 	if err != nil {
 		return 0, err
 	}
@@ -52,7 +56,7 @@ func (s *Strict) Next(ctx context.Context) (int64, error) {
 
 // NextN gives the next count ids, by one request.
 func (s *Strict) NextN(ctx context.Context, count int) ([]int64, error) {
-	ids, err := s.Repeatable(ctx, count, NewKey())
+	ids, err := s.ask(ctx, count, NewKey(), true)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +66,12 @@ func (s *Strict) NextN(ctx context.Context, count int) ([]int64, error) {
 // Repeatable gives count ids for a key of the caller's: the same tag, key and count get the same ids, for a
 // day, at any node. So a call that failed at its deadline can be repeated, also by another process.
 func (s *Strict) Repeatable(ctx context.Context, count int, key string) (StrictIDs, error) {
+	return s.ask(ctx, count, key, false)
+}
+
+// ask: own is whether nobody else knows the key. An id is above all that had come before it was asked for; that of
+// a key is older.
+func (s *Strict) ask(ctx context.Context, count int, key string, own bool) (StrictIDs, error) {
 	if err := checkCount(count); err != nil {
 		return StrictIDs{}, err
 	}
@@ -74,26 +84,25 @@ func (s *Strict) Repeatable(ctx context.Context, count int, key string) (StrictI
 	}
 	ctx, end := c.single(ctx)
 	defer end()
+	s.mu.Lock()
+	generation, above := s.given.newest, s.given.above
+	s.mu.Unlock()
+	refuses := func(got *answer, ranges []Range) string {
+		first := ranges[0].First
+		if (own || !got.replayed) && got.generation == generation && uint64(first) < above {
+			return fmt.Sprintf("its answer has id %d, and %d came before it was asked for", first, above-1)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.given.refuses(got, ranges, key)
+	}
 	ranges, got, err := c.ranges(ctx, &rangesCall{tag: s.tag, count: count, key: key, stepped: &s.stepped,
-		trail: &trail{}, takes: s.takes})
+		trail: &trail{}, refuses: refuses})
 	if err != nil {
 		return StrictIDs{}, c.endedBy(err.keyed(key))
 	}
 	c.stats.strict.Add(int64(count))
 	return StrictIDs{Ranges: ranges, Replayed: got.replayed}, nil
-}
-
-// takes says whether no answer before was of a newer generation.
-func (s *Strict) takes(got *answer) bool {
-	for {
-		newest := s.newest.Load()
-		if got.generation <= newest {
-			return got.generation == 0 || got.generation == newest
-		}
-		if s.newest.CompareAndSwap(newest, got.generation) {
-			return true
-		}
-	}
 }
 
 // Close ends this source alone: its calls are refused from then on.

@@ -4,7 +4,7 @@
 // has the key, with which the caller may come again.
 
 import * as api from "./api.js";
-import { boundsOf } from "./core.js";
+import { boundsOf } from "./buffer.js";
 import { LeafdError } from "./errors.js";
 import { Journey, Known } from "./journey.js";
 import { COUNT_MAX, TEXTS_MAX, idText, idempotencyKey, options, whole } from "./settings.js";
@@ -51,11 +51,12 @@ export class Strict extends Asking {
         const given = options(callOptions, "key", "deadlineMs");
         const key = given.key === undefined ? api.newKey() : idempotencyKey(given.key);
         const deadline = core.deadline(given.deadlineMs);
+        const mark = this.#known.mark(given.key === undefined);
         core.counters.waits++;
         try {
             this.checkOpen();
             const { ranges, replayed } = await core.callWithKey(key, deadline, (journey) =>
-                core.callForRanges(this.#known, count, journey, { one: true, key }));
+                core.callForRanges(this.#known, count, journey, { one: true, key, mark }));
             core.counters.ids_strict += count;
             return { ...boundsOf(ranges[0]), replayed };
         } catch (error) {

@@ -6,6 +6,11 @@
 
 const PIECES = 8;
 
+/** Of a range, as the program gets it. */
+export function boundsOf({ first, size, step }) {
+    return { first, last: first + BigInt(size - 1) * step, increment: step };
+}
+
 /** The pieces {first, size, step, past} of ranges {first, size, step}, in order; past: with its
  * first id less than half is left. */
 export function cut(ranges) {

@@ -196,10 +196,11 @@ export class Core {
         }
     }
 
-    /** What a source asks for ids: {ranges, generation, askedAt, replayed}; one: in one range. */
-    async callForRanges(known, count, journey, { one = false, key, background = false } = {}) {
+    /** What a source asks for ids, as of Known: {ranges, generation, askedAt, replayed}; one: in one
+     * range. */
+    async callForRanges(known, count, journey, { background = false, ...how } = {}) {
         for (;;) {
-            const request = known.request(count, one, key);
+            const request = known.request(count, how.one, how.key);
             let reply;
             try {
                 reply = await this.call(this.ids, () => request, journey, background);
@@ -210,7 +211,7 @@ export class Core {
                 throw error;
             }
             const { askedAt } = journey;
-            const answer = known.read(reply, count, request, one, journey);
+            const answer = known.read(reply, count, request, how, journey);
             if (answer !== undefined) {
                 this.usual.add(now() - askedAt);
                 return answer;
@@ -292,9 +293,11 @@ export class Core {
                 throw error;
             }
             if (!this.closed) {
-                const { quotaError } = journey;
-                journey.failed(error.message, 0, error.untrusted);
-                if (isOver(journey.deadline(), now())) { // it was cut short: the one before says more
+                const { quotaError, failures } = journey;
+                const cut = isOver(journey.deadline(), now()); // short: what was before says more
+                const before = cut ? failures.get(journey.node) : undefined;
+                journey.failed(before ?? error.message, 0, error.untrusted);
+                if (cut) {
                     journey.quotaError = quotaError;
                 }
             }
@@ -334,11 +337,6 @@ export class Waiters {
         }
         return last;
     }
-}
-
-/** Of a range, as the program gets it. */
-export function boundsOf({ first, size, step }) {
-    return { first, last: first + BigInt(size - 1) * step, increment: step };
 }
 
 /** What segment and snowflake sources have in common for `for await`. */

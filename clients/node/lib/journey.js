@@ -7,6 +7,7 @@
 // round was trusted.
 
 import * as api from "./api.js";
+import { boundsOf } from "./buffer.js";
 import { after } from "./door.js";
 import { LeafdError } from "./errors.js";
 
@@ -45,14 +46,26 @@ export class Usual {
     }
 }
 
-/** What a source knows of its tag from answers: whether ids are a step apart, and the newest
- * generation of a node's data. saw: given the generation of an answer that is not older */
+const REMEMBERED = 64; // ranges
+
+/** What a source knows of its tag from answers: whether ids are a step apart, the newest generation
+ * of a node's data, and the last ranges. saw: given the generation of an answer that is not older */
 export class Known {
+    #ranges = []; // {generation, key, first, last}
+    #at = 0; // of the oldest
+
     constructor(tag, saw = () => {}) {
         this.tag = tag;
         this.stepped = false;
         this.newest = -1n;
+        this.highest = -1n; // id of that generation
         this.saw = saw;
+    }
+
+    /** What had come before a call began: its ids are above that. own: its key is the library's, and
+     * nobody else knows it */
+    mark(own) {
+        return { generation: this.newest, above: this.highest, own };
     }
 
     /** one: all ids in one range */
@@ -71,8 +84,8 @@ export class Known {
     }
 
     /** {ranges, generation, askedAt, replayed}; undefined: the node's data is older than another's
-     * was, and the journey goes on. */
-    read(reply, count, request, one, journey) {
+     * was, or its answer came before, and the journey goes on. mark: where ids rise */
+    read(reply, count, request, { one, key, mark }, journey) {
         const ranges = api.rangesOf(reply, count, request.target.endsWith("&stepped=1"));
         if (one && ranges.length !== 1) {
             throw api.badAnswer(reply, "and not one range");
@@ -83,11 +96,41 @@ export class Known {
                 `its data is of generation ${generation}, and ${this.newest} was seen`);
             return undefined;
         }
+        const answer = { ranges, generation, askedAt: journey.askedAt,
+            replayed: api.isReplayed(reply) };
+        const why = this.#repeated(answer, key, mark);
+        if (why !== undefined) {
+            journey.failed(why);
+            return undefined;
+        }
         if (generation > this.newest) {
             this.newest = generation;
+            this.highest = -1n;
             this.saw(generation);
         }
-        return { ranges, generation, askedAt: journey.askedAt, replayed: api.isReplayed(reply) };
+        for (const { first, last } of ranges.map(boundsOf)) {
+            this.#ranges[this.#at] = { generation, key, first, last };
+            this.#at = (this.#at + 1) % REMEMBERED;
+            if (generation === this.newest && last > this.highest) {
+                this.highest = last;
+            }
+        }
+        return answer;
+    }
+
+    /** Why an answer's ids are not new, as those of an answer that a cache or a proxy gives again. A
+     * key gets its ids again. */
+    #repeated({ ranges, generation, replayed }, key, mark) {
+        const { first } = ranges[0];
+        if (mark !== undefined && (mark.own || !replayed) && generation === mark.generation &&
+            first <= mark.above) {
+            return `its answer has id ${first}, and ${mark.above} came before it was asked for`;
+        }
+        const known = this.#ranges.filter((one) => one.generation === generation &&
+            (key === undefined || one.key !== key));
+        const again = ranges.map(boundsOf).find((range) =>
+            known.some((one) => range.first <= one.last && range.last >= one.first));
+        return again && `its answer has ids ${again.first} to ${again.last}, which came before`;
     }
 }
 

@@ -3,8 +3,8 @@
 // The happy path: next() takes from the range at hand. Failure modes: with both ranges used up a call
 // waits, until its deadline.
 
-import { IdBuffer, Rate } from "./buffer.js";
-import { Endless, FORGET_MS, Waiters, boundsOf, now } from "./core.js";
+import { IdBuffer, Rate, boundsOf } from "./buffer.js";
+import { Endless, FORGET_MS, Waiters, now } from "./core.js";
 import { LeafdError, copyOf, isFinal } from "./errors.js";
 import { Journey, Known, isOver } from "./journey.js";
 import { COUNT_MAX, options, whole } from "./settings.js";

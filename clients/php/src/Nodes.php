@@ -164,9 +164,11 @@ final class Nodes
                 }
                 throw $error;
             }
-            $quota = hrtime(true) < $task->until() ? null : $quota; // else it was cut short
-            $task->failures[$urls[$at]] = $error === null ? $answer->broken
+            $isCut = hrtime(true) >= $task->until(); // short: what was before says more
+            $quota = $isCut ? $quota : null;
+            $why = $error === null ? $answer->broken
                 : "{$error->getCode()} ({$error->status}): {$error->getMessage()}";
+            $task->failures[$urls[$at]] = $isCut ? $task->failures[$urls[$at]] ?? $why : $why;
             $untrusted += $answer->untrusted ? 1 : 0;
             $leastMs = max($leastMs, $error === null ? 0 : $answer->retryAfterMs());
             $next = ($at + 1) % count($urls);

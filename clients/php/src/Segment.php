@@ -472,15 +472,30 @@ final class Segment
         $stepped = $this->state()['stepped'];
         $target = '/api/segment/get/' . rawurlencode($this->tag) . "?count=$count&format=range$more";
         $answer = $this->nodes->callForSteps(['GET', $target, [], null], $deadline, $stepped,
-            function (Answer $answer) use ($count): ?string {
-                $seen = $this->state()['generation'] ?? 0;
-                if ($answer->generation === null || $answer->generation >= $seen) {
-                    return null;
-                }
-                $this->nodes->counters['burnt'] += $count;
-                return "ids of generation $answer->generation, older than $seen";
+            function (Answer $answer) use ($count, $more, &$stepped): ?string {
+                $why = $this->refuses($answer, $count, $stepped, $more !== '');
+                $this->nodes->counters['burnt'] += $why === null ? 0 : $count;
+                return $why;
             }, fn () => $this->noIds('unreachable'));
         return [$answer, $stepped];
+    }
+
+    /** Why an answer is not taken: it is of an older generation than one before, or has ids that came before. */
+    private function refuses(Answer $answer, int $count, bool $stepped, bool $one): ?string
+    {
+        $seen = $this->state()['generation'] ?? 0;
+        if ($answer->generation !== null && $answer->generation < $seen) {
+            return "ids of generation $answer->generation, older than $seen";
+        }
+        try {
+            $ranges = $one ? [$answer->range($count, $stepped)] : $answer->ranges($count, $stepped);
+        } catch (LeafdException) {
+            return null; // whoever reads it says so
+        }
+        $given = $this->shelf->get("given $this->tag") ?? [];
+        $why = Given::again($given, $answer, $ranges, null);
+        $this->shelf->put("given $this->tag", $given);
+        return $why;
     }
 
     /** How many to ask for: the rate while ids were held, since the last request or the answer after it,

@@ -10,6 +10,8 @@ final class Strict
 
     private bool $stepped = false; // its ids do not follow each other
     private int $newest = 0; // generation that an answer had
+    private int $highest = -1; // id of that generation
+    private array $given = [];
     private bool $closed = false;
 
     /** @internal */
@@ -39,14 +41,23 @@ final class Strict
     {
         $this->nodes->enter($this->closed);
         Settings::whole('count', $count, 1, Settings::COUNT_MAX);
-        $key = $key === null ? self::newKey() : Settings::visible('key', $key, 128);
+        $isOwn = $key === null; // nobody else knows it
+        $key = $isOwn ? self::newKey() : Settings::visible('key', $key, 128);
         $deadline = $this->nodes->deadline($deadlineMs);
         $this->nodes->counters['waits']++;
         $target = '/api/segment/get/' . rawurlencode($this->tag) . "?count=$count&format=range";
         $header = ["Idempotency-Key: $key"];
+        $before = $this->newest;
+        $above = $this->highest; // is an id, unless its key had got it before
+        $judge = function (Answer $answer) use ($count, $key, $isOwn, $before, $above): ?string {
+            $rises = ($isOwn || !$answer->replayed) && ($answer->generation ?? 0) === $before;
+            $why = $this->refuses($answer, $count, $key, $rises ? $above : -1);
+            $this->nodes->counters['burnt'] += $why === null ? 0 : $count;
+            return $why;
+        };
         try {
             $answer = $this->nodes->callTwice(fn () => $this->nodes->callForSteps(['GET', $target, $header, null],
-                $deadline, $this->stepped, fn (Answer $answer) => $this->older($answer, $count)), $deadline);
+                $deadline, $this->stepped, $judge), $deadline);
             [$first, $last, $increment] = $answer->range($count, $this->stepped);
         } catch (LeafdException $error) {
             $error->key = $key;
@@ -56,15 +67,29 @@ final class Strict
         return ['first' => $first, 'last' => $last, 'increment' => $increment, 'replayed' => $answer->replayed];
     }
 
-    /** Why an answer is not taken: it is of an older generation than one before. */
-    private function older(Answer $answer, int $count): ?string
+    /** Why an answer is not taken: it is of an older generation than one before, or its ids are not new. */
+    private function refuses(Answer $answer, int $count, string $key, int $above): ?string
     {
-        $this->newest = max($this->newest, $answer->generation ?? 0);
-        if (($answer->generation ?? $this->newest) === $this->newest) {
-            return null;
+        $generation = $answer->generation ?? 0;
+        if ($answer->generation !== null && $generation < $this->newest) {
+            return "ids of generation $generation, older than $this->newest";
         }
-        $this->nodes->counters['burnt'] += $count;
-        return "ids of generation $answer->generation, older than $this->newest";
+        if ($generation > $this->newest) {
+            [$this->newest, $this->highest] = [$generation, -1];
+        }
+        try {
+            $range = $answer->range($count, $this->stepped);
+        } catch (LeafdException) {
+            return null; // whoever reads it says so
+        }
+        if ($range[0] <= $above) {
+            return "its answer has id $range[0], and $above came before it was asked for";
+        }
+        $why = Given::again($this->given, $answer, [$range], $key);
+        if ($why === null && $generation === $this->newest) {
+            $this->highest = max($this->highest, $range[1]);
+        }
+        return $why;
     }
 
     /** @internal 130 random bits. */

@@ -24,7 +24,7 @@ from ._errors import LeafdError, bad_setting, copy_of
 from ._events import Event, Teller
 from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reply, Request, request_bytes
-from ._journey import Journey, Known, Limits, Usual, settled
+from ._journey import Journey, Known, Limits, Mark, Usual, settled
 from ._settings import Address
 from ._sources import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, Told, check_open, is_final, \
     made_up_name, no_generator, strict_ids
@@ -405,7 +405,7 @@ class Client:
             second.over = True
 
     def _call_for_ranges(self, known: Known, count: int, journey: Journey, one: bool = False,
-                         key: Optional[str] = None) -> Answer:
+                         key: Optional[str] = None, mark: Optional[Mark] = None) -> Answer:
         """What a source asks for ids; one: in one range."""
         while True:
             request = known.request(count, one, key)
@@ -416,7 +416,7 @@ class Client:
                     continue
                 raise
             asked_at = journey.asked_at
-            answer = known.read(reply, count, request, one, journey)
+            answer = known.read(reply, count, request, one, key, mark, journey)
             if answer is not None:
                 self._usual.add(time.monotonic() - asked_at)
                 return answer
@@ -802,13 +802,14 @@ class Strict:
         error with status 0 or 503 come again with the error's key: no id is lost."""
         client = self._client
         _settings.whole("count", count, 1, _settings.COUNT_MAX)
+        mark = self._known.mark(own=key is None)
         key = _api.new_key() if key is None else _settings.idempotency_key(key)
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
             check_open(self._closed)
             answer = client._call_twice(lambda journey: client._call_for_ranges(
-                self._known, count, journey, one=True, key=key), deadline)
+                self._known, count, journey, True, key, mark), deadline)
         except LeafdError as error:
             error.key = key
             raise client._count_error(error)

@@ -8,9 +8,12 @@ other_cluster where all are of another one.
 """
 from __future__ import annotations
 
+import os
 import random
 import ssl
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+import threading
+from collections import deque
+from typing import Any, Callable, Deque, Dict, NamedTuple, Optional, Tuple
 
 from . import _api
 from ._buffer import Answer
@@ -25,6 +28,7 @@ LONGEST_WAIT_S = 1.0
 FIRST_PATIENCE_S = 1.0
 USUAL_LEAST_S = 0.020
 RESOLVE_AGAIN_S = 30.0
+REMEMBERED = 64  # ranges of a source
 TIER_PATIENCE = 1.5  # so many times as long as a node a whole tier may be silent
 
 
@@ -225,20 +229,49 @@ def settled(journey: Journey, request: Request, reply: Reply) -> bool:
     return False
 
 
+_remembering = threading.Lock()  # of what all sources know; a child of fork finds it free
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_remembering.acquire, after_in_parent=_remembering.release,
+                        after_in_child=_remembering.release)
+
+
+class Mark(NamedTuple):
+    """What had come before a call for ids that rise began: they are above that."""
+
+    generation: int
+    above: int
+    own: bool  # the call's key is the library's, and nobody else knows it
+
+
+class Given(NamedTuple):
+    """A range that came."""
+
+    generation: int
+    key: Optional[str]
+    first: int
+    last: int
+
+
 class Known:
-    """What a source knows of its tag from answers: whether ids are a step apart, and the newest
-    generation of a node's data. saw: told the generation of an answer; whether it is not older."""
+    """What a source knows of its tag from answers: whether ids are a step apart, the newest
+    generation of a node's data, and the last ranges. saw: told the generation of an answer; whether
+    it is not older. Any thread."""
 
     def __init__(self, tag: str, saw: Optional[Callable[[int], bool]] = None) -> None:
         self.tag = tag
         self.stepped = False
         self.newest = -1
+        self._top = (-1, -1)  # a generation, and the highest id of it that came
+        self._given: Deque[Given] = deque(maxlen=REMEMBERED)
         self._saw = saw or self.note
 
     def note(self, generation: int) -> bool:
         fresh = generation >= self.newest
         self.newest = generation if fresh else self.newest
         return fresh
+
+    def mark(self, own: bool) -> Mark:
+        return Mark(*self._top, own)
 
     def request(self, count: int, one: bool, key: Optional[str]) -> Request:
         """one: all ids in one range"""
@@ -251,14 +284,41 @@ class Known:
         self.stepped = True
         return True
 
-    def read(self, reply: Reply, count: int, request: Request, one: bool,
-             journey: Journey) -> Optional[Answer]:
-        """None: the node's data is older than another's was, and the journey goes on."""
+    def read(self, reply: Reply, count: int, request: Request, one: bool, key: Optional[str],
+             mark: Optional[Mark], journey: Journey) -> Optional[Answer]:
+        """None: the node's data is older than another's was, or its answer came before, and the
+        journey goes on. mark: where ids rise."""
         ranges = _api.ranges_of(reply, count, request.target.endswith("&stepped=1"))
         if one and len(ranges) != 1:
             raise _api.bad_answer(reply, "and not one range")
         generation = _api.generation_of(reply)
+        answer = Answer(ranges, generation, journey.asked_at, _api.is_replayed(reply))
         if generation >= 0 and not self._saw(generation):
-            journey.failed(f"its data is of generation {generation}, and {self.newest} was seen")
+            why: Optional[str] = \
+                f"its data is of generation {generation}, and {self.newest} was seen"
+        else:
+            with _remembering:
+                why = self._repeated(answer, key, mark)
+                if why is None:
+                    self._remember(answer, key)
+        if why is not None:
+            journey.failed(why)
             return None
-        return Answer(ranges, generation, journey.asked_at, _api.is_replayed(reply))
+        return answer
+
+    def _repeated(self, answer: Answer, key: Optional[str], mark: Optional[Mark]) -> Optional[str]:
+        """Why an answer's ids are not new, as those of an answer that a cache or a proxy gives
+        again. A key gets its ids again."""
+        first = answer.ranges[0][0]
+        if mark is not None and (mark.own or not answer.replayed) \
+                and answer.generation == mark.generation and first <= mark.above:
+            return f"its answer has id {first}, and {mark.above} came before it was asked for"
+        for ids in answer.ranges:
+            if any(ids[0] <= one.last and ids[-1] >= one.first for one in self._given
+                   if one.generation == answer.generation and (key is None or one.key != key)):
+                return f"its answer has ids {ids[0]} to {ids[-1]}, which came before"
+        return None
+
+    def _remember(self, answer: Answer, key: Optional[str]) -> None:
+        self._given.extend(Given(answer.generation, key, ids[0], ids[-1]) for ids in answer.ranges)
+        self._top = max(self._top, (answer.generation, answer.ranges[-1][-1]))

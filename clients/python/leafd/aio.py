@@ -30,7 +30,7 @@ from ._errors import LeafdError, bad_setting, copy_of
 from ._events import Event, Teller
 from ._generator import SMALL_STEP_MS, Generator, Why
 from ._http import BadAnswer, Reader, Reply, Request, request_bytes
-from ._journey import Journey, Known, Usual, settled
+from ._journey import Journey, Known, Mark, Usual, settled
 from ._settings import Address, Settings
 from ._sources import CLOCK_LOOK_S, FORGET_S, StrictIds, TextIds, Told, check_open, is_final, \
     made_up_name, no_generator, strict_ids
@@ -517,7 +517,8 @@ class Client:
                 return reply
 
     async def _call_for_ranges(self, known: Known, count: int, journey: Journey,
-                               one: bool = False, key: Optional[str] = None) -> Answer:
+                               one: bool = False, key: Optional[str] = None,
+                               mark: Optional[Mark] = None) -> Answer:
         """As that of leafd.Client."""
         while True:
             request = known.request(count, one, key)
@@ -528,7 +529,7 @@ class Client:
                     continue
                 raise
             asked_at = journey.asked_at
-            answer = known.read(reply, count, request, one, journey)
+            answer = known.read(reply, count, request, one, key, mark, journey)
             if answer is not None:
                 self._usual.add(time.monotonic() - asked_at)
                 return answer
@@ -881,14 +882,15 @@ class Strict:
         """As that of leafd.Strict."""
         client = self._client
         _settings.whole("count", count, 1, _settings.COUNT_MAX)
+        mark = self._known.mark(own=key is None)
         key = _api.new_key() if key is None else _settings.idempotency_key(key)
         deadline = client._deadline(deadline_ms)
         client._stats.add("waits")
         try:
             check_open(self._closed)
             answer = await client._own(client._call_twice(
-                lambda journey: client._call_for_ranges(self._known, count, journey, True, key),
-                deadline))
+                lambda journey: client._call_for_ranges(self._known, count, journey, True, key,
+                                                        mark), deadline))
         except LeafdError as error:
             error.key = key
             raise client._count_error(error)

@@ -1,15 +1,75 @@
 package io.leafd.client;
 
 import io.leafd.client.net.Outcome;
-import io.leafd.client.net.Response;
+import java.util.ArrayDeque;
+import java.util.List;
 
 /**
- * What a source knows of its tag from answers: whether its ids are a step apart, and the newest
- * generation of a node's data. Owner: the loop's thread; stepped may be read by any.
+ * What a source knows of its tag from answers: whether its ids are a step apart, the newest
+ * generation of a node's data, and the last ranges. Owner: the loop's thread; stepped and top may be
+ * read by any.
  */
 final class Known {
+    private static final int REMEMBERED = 64; // ranges
+
     volatile boolean stepped;
-    long newest = -1;
+    volatile Top top = new Top(-1, -1);
+    private final ArrayDeque<Given> given = new ArrayDeque<>();
+
+    /** The newest generation that an answer had, and the highest id of it that came. */
+    static final class Top {
+        final long generation;
+        final long id;
+
+        Top(long generation, long id) {
+            this.generation = generation;
+            this.id = id;
+        }
+    }
+
+    /** A range that came, and by which key; null: by none. */
+    private static final class Given {
+        final long generation;
+        final String key;
+        final IdRange range;
+
+        Given(long generation, String key, IdRange range) {
+            this.generation = generation;
+            this.key = key;
+            this.range = range;
+        }
+
+        boolean has(IdRange other) {
+            return other.first() <= range.last() && other.last() >= range.first();
+        }
+    }
+
+    /** A request for ids, whose answer is looked at. */
+    static final class Question {
+        final int count;
+        final boolean stepped;
+        final boolean one; // range
+        final String key; // null: none
+        final Top before; // of where ids rise: what had come before the call began; null: they do not
+        final boolean own; // the key is the library's, and nobody else knows it
+
+        Question(int count, boolean stepped, boolean one) {
+            this(count, stepped, one, null, null, false);
+        }
+
+        Question(int count, boolean stepped, boolean one, String key, Top before, boolean own) {
+            this.count = count;
+            this.stepped = stepped;
+            this.one = one;
+            this.key = key;
+            this.before = before;
+            this.own = own;
+        }
+
+        Question inSteps() {
+            return new Question(count, true, one, key, before, own);
+        }
+    }
 
     /** What is asked for, behind the count. */
     static String options(boolean stepped) {
@@ -25,23 +85,66 @@ final class Known {
         return true;
     }
 
-    /** Why an answer cannot be taken: the node's data is older than another's was; else null. */
-    String check(Response response, Runnable dropped) {
-        long generation = Answers.generation(response);
-        if (generation < 0 || generation >= newest) {
-            return null;
+    /**
+     * Why an answer cannot be taken: the node's data is older than another's was, or its ids came
+     * before, as those of an answer that a cache or a proxy gives again do; else null. A key gets
+     * its ids again.
+     */
+    String check(Outcome outcome, Question asked, Runnable dropped) {
+        String why = refuses(outcome, asked);
+        if (why != null) {
+            dropped.run();
         }
-        dropped.run();
-        return "its data is of generation " + generation + ", and " + newest + " was seen";
+        return why;
     }
 
-    /** The generation of an answer, remembered if it is newer; -1: it names none. */
-    long note(Outcome outcome) {
+    private String refuses(Outcome outcome, Question asked) {
+        long generation = Answers.generation(outcome.response());
+        if (generation >= 0 && generation < top.generation) {
+            return "its data is of generation " + generation + ", and " + top.generation
+                    + " was seen";
+        }
+        List<IdRange> ranges;
+        try {
+            ranges = Answers.ranges(outcome, asked.count, asked.stepped);
+        } catch (LeafdException e) {
+            return null; // whoever reads it says so
+        }
+        if (asked.one && ranges.size() > 1) {
+            return null; // likewise
+        }
+        long first = ranges.get(0).first();
+        if (asked.before != null && (asked.own || !Answers.isReplayed(outcome))
+                && generation == asked.before.generation && first <= asked.before.id) {
+            return "its answer has id " + first + ", and " + asked.before.id
+                    + " came before it was asked for";
+        }
+        for (IdRange range : ranges) {
+            if (given.stream().anyMatch(one -> one.generation == generation && one.has(range)
+                    && (asked.key == null || !asked.key.equals(one.key)))) {
+                return "its answer has ids " + range.first() + " to " + range.last()
+                        + ", which came before";
+            }
+        }
+        return null;
+    }
+
+    /** Remembers an answer; its generation, -1: it names none. */
+    long note(Outcome outcome, List<IdRange> ranges, String key) {
         long generation = Answers.generation(outcome.response());
         if (generation < -1) {
             throw Answers.bad(outcome, "a generation that is no number");
         }
-        newest = Math.max(newest, generation);
+        for (IdRange range : ranges) {
+            if (given.size() == REMEMBERED) {
+                given.removeFirst();
+            }
+            given.addLast(new Given(generation, key, range));
+        }
+        long last = ranges.get(ranges.size() - 1).last();
+        if (generation > top.generation || generation == top.generation && last > top.id) {
+            top = new Top(generation, last);
+        }
         return generation;
     }
 }

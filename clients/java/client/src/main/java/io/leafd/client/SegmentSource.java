@@ -257,9 +257,9 @@ public final class SegmentSource implements IdSource {
                 if (ranges.size() != 1) {
                     throw Answers.bad(end, "several ranges");
                 }
-                note(end);
+                note(end, ranges);
+                inRanges.add(n); // before the caller can look
                 future.complete(ranges.get(0));
-                inRanges.add(n);
             } catch (LeafdException e) {
                 if (known.repeats(e, stepped)) {
                     askRange(future, n, deadlineNanos, true);
@@ -268,8 +268,8 @@ public final class SegmentSource implements IdSource {
                     future.completeExceptionally(e);
                 }
             }
-        }, null, response -> known.check(response, () -> core.counters.burnt.add(n)),
-                () -> { });
+        }, null, outcome -> known.check(outcome, new Known.Question(n, stepped, true),
+                () -> core.counters.burnt.add(n)), () -> { });
     }
 
     /** Drops what is at hand; calls that wait, and later ones, get {@code closed}. */
@@ -587,7 +587,9 @@ public final class SegmentSource implements IdSource {
         Request request = Request.get(target + refill.count + Known.options(refill.stepped), null);
         Call begun = Call.start(core.ids, () -> request, Call.NO_DEADLINE, () -> isWanted(refill),
                 outcome -> done(outcome, refill), node,
-                response -> known.check(response, () -> core.counters.burnt.add(refill.count)),
+                outcome -> known.check(outcome,
+                        new Known.Question(refill.count, refill.stepped, false),
+                        () -> core.counters.burnt.add(refill.count)),
                 () -> tellFailure("unreachable"));
         refill.call = begun;
         lock.lock();
@@ -687,7 +689,7 @@ public final class SegmentSource implements IdSource {
     /** What an answer has above all that was handed out; null: nothing. */
     private RangeBuffer read(Outcome outcome, Refill refill) {
         List<IdRange> ranges = Answers.ranges(outcome, refill.count, refill.stepped);
-        long generation = note(outcome);
+        long generation = note(outcome, ranges);
         core.ids.measured(System.nanoTime() - outcome.askedNanos());
         ranges = rising(ranges, outcome, refill);
         return ranges.isEmpty() ? null
@@ -725,10 +727,10 @@ public final class SegmentSource implements IdSource {
         }
     }
 
-    /** Remembers the generation of an answer, and drops what is held of an older one. */
-    private long note(Outcome outcome) {
-        long before = known.newest;
-        long generation = known.note(outcome);
+    /** Remembers an answer, and drops what is held of an older generation. */
+    private long note(Outcome outcome, List<IdRange> ranges) {
+        long before = known.top.generation;
+        long generation = known.note(outcome, ranges, null);
         if (generation > before) {
             long dropped;
             lock.lock();
@@ -817,11 +819,6 @@ public final class SegmentSource implements IdSource {
         for (IdRange range : ranges) {
             if (range.first() > highest) {
                 above.add(range);
-            } else if (range.last() > highest) {
-                long below = (highest - range.first()) / range.increment() + 1;
-                above.add(new IdRange(range.first() + below * range.increment(), range.last(),
-                        range.increment()));
-                dropped += below;
             } else {
                 dropped += range.count();
             }

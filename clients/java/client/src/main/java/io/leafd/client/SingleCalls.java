@@ -5,7 +5,6 @@ import io.leafd.client.net.Cluster;
 import io.leafd.client.net.Endpoint;
 import io.leafd.client.net.Outcome;
 import io.leafd.client.net.Request;
-import io.leafd.client.net.Response;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 
@@ -34,7 +33,7 @@ final class SingleCalls {
         /** Of an error: what is asked in its place; null: the error is told. */
         Function<LeafdException, Question<T>> instead = error -> null;
         /** As of {@link Call#start}. */
-        Function<Response, String> check = response -> null;
+        Function<Outcome, String> check = outcome -> null;
 
         Question(Cluster cluster, String target, String key, long deadlineNanos,
                 Function<Outcome, T> read) {

@@ -66,7 +66,7 @@ public final class StrictSource implements IdSource {
      */
     @Override
     public long next(Duration deadline) {
-        return next(1, Names.newKey(), deadline).first();
+        return next(1, Names.newKey(), true, Names.deadlineNanos(deadline)).first();
     }
 
     /**
@@ -77,7 +77,7 @@ public final class StrictSource implements IdSource {
      * @throws LeafdException they did not come by the client's deadline
      */
     public StrictIds next(int n) {
-        return next(n, Names.newKey());
+        return next(n, Names.newKey(), true, core.defaultDeadline());
     }
 
     /**
@@ -102,8 +102,11 @@ public final class StrictSource implements IdSource {
      * @throws LeafdException they did not come by then
      */
     public StrictIds next(int n, String key, Duration deadline) {
-        long deadlineNanos = Names.deadlineNanos(deadline);
-        return calls.await(ask(n, key, deadlineNanos), deadlineNanos);
+        return next(n, key, false, Names.deadlineNanos(deadline));
+    }
+
+    private StrictIds next(int n, String key, boolean own, long deadlineNanos) {
+        return calls.await(ask(n, key, own, deadlineNanos), deadlineNanos);
     }
 
     /**
@@ -112,7 +115,8 @@ public final class StrictSource implements IdSource {
      * @return ends with the id, or with a {@link LeafdException} by the client's deadline
      */
     public CompletableFuture<Long> nextAsync() {
-        return nextAsync(1, Names.newKey()).thenApply(StrictIds::first);
+        return core.handOut(ask(1, Names.newKey(), true, core.defaultDeadline()))
+                .thenApply(StrictIds::first);
     }
 
     /**
@@ -123,7 +127,7 @@ public final class StrictSource implements IdSource {
      * @return ends with the ids, or with a {@link LeafdException} by the client's deadline
      */
     public CompletableFuture<StrictIds> nextAsync(int n, String key) {
-        return core.handOut(ask(n, key, core.defaultDeadline()));
+        return core.handOut(ask(n, key, false, core.defaultDeadline()));
     }
 
     /** Later calls get {@code closed}. */
@@ -132,34 +136,36 @@ public final class StrictSource implements IdSource {
         closed = true;
     }
 
-    private Asked<StrictIds> ask(int n, String key, long deadlineNanos) {
+    /** own: nobody else knows the key. */
+    private Asked<StrictIds> ask(int n, String key, boolean own, long deadlineNanos) {
         Names.checkCount(n);
         Names.checkKey(key);
         if (closed) {
             throw core.counted(LeafdException.closed());
         }
-        return calls.ask(question(n, key, deadlineNanos, known.stepped));
+        return calls.ask(question(
+                new Known.Question(n, known.stepped, true, key, known.top, own), deadlineNanos));
     }
 
-    private SingleCalls.Question<StrictIds> question(int n, String key, long deadlineNanos,
-            boolean stepped) {
+    private SingleCalls.Question<StrictIds> question(Known.Question asked, long deadlineNanos) {
         SingleCalls.Question<StrictIds> question = new SingleCalls.Question<>(core.ids,
-                target + n + Known.options(stepped), key, deadlineNanos,
-                outcome -> read(outcome, n, key, stepped));
-        question.instead = error -> known.repeats(error, stepped)
-                ? question(n, key, deadlineNanos, true) : null;
-        question.check = response -> known.check(response, () -> core.counters.burnt.add(n));
+                target + asked.count + Known.options(asked.stepped), asked.key, deadlineNanos,
+                outcome -> read(outcome, asked));
+        question.instead = error -> known.repeats(error, asked.stepped)
+                ? question(asked.inSteps(), deadlineNanos) : null;
+        question.check = outcome ->
+                known.check(outcome, asked, () -> core.counters.burnt.add(asked.count));
         return question;
     }
 
-    private StrictIds read(Outcome outcome, int n, String key, boolean stepped) {
-        List<IdRange> ranges = Answers.ranges(outcome, n, stepped);
+    private StrictIds read(Outcome outcome, Known.Question asked) {
+        List<IdRange> ranges = Answers.ranges(outcome, asked.count, asked.stepped);
         if (ranges.size() != 1) {
             throw Answers.bad(outcome, "several ranges, as no strict tag has");
         }
-        known.note(outcome);
+        known.note(outcome, ranges, asked.key);
         core.ids.measured(System.nanoTime() - outcome.askedNanos());
-        core.counters.strictIds.add(n);
-        return new StrictIds(ranges.get(0), key, Answers.isReplayed(outcome));
+        core.counters.strictIds.add(asked.count);
+        return new StrictIds(ranges.get(0), asked.key, Answers.isReplayed(outcome));
     }
 }

@@ -31,7 +31,7 @@ public final class Call {
     private final BooleanSupplier wanted;
     private final Consumer<Outcome> done;
     private final Endpoint only;
-    private final Function<Response, String> check;
+    private final Function<Outcome, String> check;
     private final Runnable onRound;
     private volatile Map<Endpoint, String> failures = Map.of();
     private volatile Response lastRefusal;
@@ -52,7 +52,7 @@ public final class Call {
 
     private Call(Cluster cluster, Supplier<Request> request, long deadlineNanos,
             BooleanSupplier wanted, Consumer<Outcome> done, Endpoint only,
-            Function<Response, String> check, Runnable onRound) {
+            Function<Outcome, String> check, Runnable onRound) {
         this.cluster = cluster;
         this.request = request;
         this.deadlineNanos = deadlineNanos;
@@ -73,7 +73,7 @@ public final class Call {
      */
     public static Call start(Cluster cluster, Supplier<Request> request, long deadlineNanos,
             BooleanSupplier wanted, Consumer<Outcome> done) {
-        return start(cluster, request, deadlineNanos, wanted, done, null, response -> null,
+        return start(cluster, request, deadlineNanos, wanted, done, null, outcome -> null,
                 () -> { });
     }
 
@@ -87,7 +87,7 @@ public final class Call {
      */
     public static Call start(Cluster cluster, Supplier<Request> request, long deadlineNanos,
             BooleanSupplier wanted, Consumer<Outcome> done, Endpoint from,
-            Function<Response, String> check, Runnable onRound) {
+            Function<Outcome, String> check, Runnable onRound) {
         Call call = new Call(cluster, request, deadlineNanos, wanted, done, null, check, onRound);
         cluster.calls.add(call);
         if (from != null) {
@@ -275,7 +275,9 @@ public final class Call {
 
     private void judge(Response response) {
         boolean quota = response.status() == 429 && response.code().equals("quota");
-        String unfit = response.status() == 200 ? check.apply(response) : null;
+        Outcome answer =
+                new Outcome(Outcome.Kind.ANSWER, response, endpoint, url(), askedNanos);
+        String unfit = response.status() == 200 ? check.apply(answer) : null;
         if (unfit != null) {
             fail(unfit);
             return;
@@ -285,7 +287,7 @@ public final class Call {
             if (response.status() >= 300 && response.code().isEmpty()) {
                 cluster.leave(endpoint); // it is no leafd: the next call begins elsewhere
             }
-            end(new Outcome(Outcome.Kind.ANSWER, response, endpoint, url(), askedNanos));
+            end(answer);
             return;
         }
         lastRefusal = response;
