@@ -364,6 +364,12 @@ def test_a_pool_of_a_zone_that_no_node_has(make_cluster, tmp_path):
     assert "no node is in zone d, which has the worker ids 20 to 20" in out
     assert put("cc=10-19") == 200
     leader.wait_log(text % ("cc", "10-19"))
+    wait_until(lambda: leader.get("/api/snowflake/get/k").status == 200, 30, "the layout is known")
+    beyond = leader.http("PUT", "/api/workers/pools", {"pools": "b=20-20,a=1000-1024"})
+    assert (beyond.status, beyond.code) == (409, "conflict"), beyond
+    assert "a=1000-1024 is beyond all layouts, whose worker ids end at 1023" in beyond.text
+    assert leader.http("PUT", "/api/layouts/sony", {"preset": "sonyflake"}).status == 200
+    assert put("b=20-20,a=1000-1024") == 200
     log = "".join(node.log() for node in cluster.nodes)
     assert [log.count(f'in" zone="{zone}"') for zone in ("a", "b", "bb", "d", "cc")] == [
         0, 0, 1, 1, 1]
@@ -378,6 +384,8 @@ def test_the_preferred_zone_leads(make_cluster):
     wait_until(lambda: cluster.wait_leader() is two, 60, "the node of zone b leads")
     assert drain(cluster.nodes[0], 2).status == 200
     wait_until(lambda: cluster.wait_leader() is not two, 30, "another one leads")
+    lead = cluster.nodes[0].http("POST", "/api/cluster/leader", {"id": 2})
+    assert (lead.status, lead.code) == (409, "in_the_way"), lead
     assert drain(cluster.nodes[0], 2, "resume").status == 200
     wait_until(lambda: cluster.wait_leader() is two, 90, "it leads again")
 

@@ -91,9 +91,9 @@ static int fail_result(struct conn *conn, const struct worker_renew *asked,
     case ERR_NO_WORKER_ID:
         return reply_error(
             conn, 409, "no_worker_id",
-            "all worker ids that this request may take are held: those of its zone's "
-            "pool, or those of no pool, of its layout, %d at a time; one is free when "
-            "its window is over",
+            "none of the worker ids that this request may take is free: those of its zone's pool, "
+            "or those of no pool, of its layout, %d at a time; one is free when its window is "
+            "over",
             LIMIT_WORKER_ROWS);
     case ERR_NOT_OWNER: /* to a renewal the same as another epoch: stop, acquire anew */
         return reply_error(
@@ -499,8 +499,27 @@ static int pools_put_cb(struct conn *conn, struct call *call)
     return status != 0 ? status : handle_pools_get(conn);
 }
 
+/* No layout has room for worker ids from this one on; UINT32_MAX where this node does not know the
+ * cluster's own. */
+static uint32_t worker_ids_end(const struct snowflake *own)
+{
+    uint32_t count = atomic_load_explicit(&own->named.count, memory_order_acquire);
+    unsigned bits = own->layout.worker_bits;
+
+    if (!atomic_load_explicit(&own->ready, memory_order_acquire)) {
+        return UINT32_MAX;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned named = own->named.items[i]->row.layout.bits.worker_bits;
+
+        bits = named > bits ? named : bits;
+    }
+    return UINT32_C(1) << bits;
+}
+
 int handle_pools_put(struct conn *conn)
 {
+    uint32_t end = worker_ids_end(api_loop(conn)->backend->snowflake);
     struct param fields[] = {{.name = "pools", .needed = true, .kind = PARAM_TEXT}};
     char why[WORKER_POOLS_WHY_BYTES];
     struct worker_pools pools;
@@ -519,6 +538,18 @@ int handle_pools_put(struct conn *conn)
     if (fields[0].len > LIMIT_POOLS_BYTES) {
         return reply_error(conn, 400, "bad_request", "pools has %zu bytes, and %d are the most",
                            fields[0].len, LIMIT_POOLS_BYTES);
+    }
+    for (uint32_t i = 0; i < pools.count; i++) {
+        const struct worker_pool *pool = &pools.items[i];
+
+        if (pool->last >= end) {
+            return request_looks_again(conn)
+                       ? ANSWERED
+                       : reply_error(conn, 409, "conflict",
+                                     "pools: %s=%u-%u is beyond all layouts, whose worker ids end "
+                                     "at %u: make the layout first, or choose lower ones",
+                                     pool->zone, pool->first, pool->last, end - 1);
+        }
     }
     call = call_new(CLUSTER_REQUEST_COMMAND, pools_put_cb);
     command_put(&call->request.payload, COMMAND_WORKER_POOLS,

@@ -565,6 +565,12 @@ static struct member_answer ask_lead(struct membership *membership, const struct
                    "node %llu has the log up to entry %llu only, and the last is %llu",
                    ull(ask->node_id), ull(match), ull(last));
     }
+    if (state_placement(membership->on->state, ask->node_id).drained &&
+        !state_placement(membership->on->state, membership->on->node_id).drained) {
+        return say(MEMBER_IN_THE_WAY,
+                   "node %llu is drained, and would hand leadership over at once: resume it first",
+                   ull(ask->node_id));
+    }
     handover_begin(membership, ask->node_id);
     return say(MEMBER_PENDING, "leadership is being handed to node %llu", ull(ask->node_id));
 }

@@ -293,7 +293,8 @@ static void test_all_held(void **state)
         reply_release(&reply);
     }
     client_expect_message(f->client, "POST", WORKERS, "{\"name\":\"one more\"}", 409,
-                          "no_worker_id", "all worker ids that this request may take are held");
+                          "no_worker_id",
+                          "none of the worker ids that this request may take is free");
     client_call(f->client, "GET", WORKERS "?limit=1024", NULL, &reply);
     for (const char *at = reply.body; (at = strstr(at, "\"state\":\"held\"")) != NULL; at++) {
         shown++;
