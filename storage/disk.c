@@ -140,6 +140,9 @@ void disk_view_abandon(struct disk_view *view)
  * Space is measured after commits: every SPACE_COMMITS of them, SPACE_MS, or SPACE_BYTES of file
  * growth or of payload, which may go into free pages. While low it is also measured without
  * commits: proposals are then refused, so no commit would do it.
+ *
+ * A disk that stands still is known by looks, not by times: each look of a machine that was
+ * suspended counts once, however long it was.
  */
 
 #define SPACE_COMMITS 100
@@ -158,7 +161,7 @@ struct writer {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;        /* the queue is not empty, or stopping */
-    pthread_cond_t idle;        /* nothing is queued or taken */
+    pthread_cond_t idle;        /* nothing is queued or taken, or the thread has ended */
     struct store_op_list queue; /* guarded by mutex */
     struct store_op_list done;  /* guarded by mutex */
     size_t left;                /* guarded by mutex: queued, or taken by the thread, and not done */
@@ -167,8 +170,13 @@ struct writer {
     bool hurried;               /* guarded by mutex: queued operations must not wait for more */
     bool leaving;               /* guarded by mutex: nor must later ones */
     bool stopping;              /* guarded by mutex */
+    bool ended;                 /* guarded by mutex: the thread will not use the store again */
+    uint64_t moves;             /* guarded by mutex: groups that were finished */
+    uint64_t seen_moves;        /* guarded by mutex: at the last look */
+    uint32_t stood;             /* guarded by mutex: looks in a row without one, but with work */
     struct store_space space;   /* guarded by mutex: as of the last look */
     _Atomic bool low;
+    _Atomic bool stands;     /* it finishes nothing */
     _Atomic bool owes;       /* as of the last commit */
     struct histogram commit; /* the thread notes */
     struct histogram flush;
@@ -371,6 +379,9 @@ static void *writer_run(void *data)
             STAILQ_CONCAT(&writer->done, &group);
             writer->company_bytes = writer->taken_bytes + writer->queued_bytes;
             writer->left -= count;
+            writer->moves++;
+            writer->stood = 0;
+            atomic_store_explicit(&writer->stands, false, memory_order_relaxed);
             if (writer->left == 0) {
                 ASSERT(pthread_cond_signal(&writer->idle) == 0);
             }
@@ -379,6 +390,10 @@ static void *writer_run(void *data)
         }
     }
     must_settle(writer);
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    writer->ended = true;
+    ASSERT(pthread_cond_signal(&writer->idle) == 0);
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
     return NULL;
 }
 
@@ -410,7 +425,10 @@ static void writer_submit(struct disk *disk, struct store_op *op)
 
 static bool writer_low(struct disk *disk)
 {
-    return atomic_load_explicit(&CONTAINER(disk, struct writer, disk)->low, memory_order_relaxed);
+    const struct writer *writer = CONTAINER(disk, struct writer, disk);
+
+    return atomic_load_explicit(&writer->low, memory_order_relaxed) ||
+           atomic_load_explicit(&writer->stands, memory_order_relaxed);
 }
 
 static bool writer_owes(struct disk *disk)
@@ -424,7 +442,14 @@ static void writer_figures(struct disk *disk, struct disk_figures *ret_figures)
 
     *ret_figures = (struct disk_figures){0};
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    writer->stood = writer->left > 0 && writer->moves == writer->seen_moves ? writer->stood + 1 : 0;
+    writer->seen_moves = writer->moves;
+    atomic_store_explicit(&writer->stands, writer->stood >= DISK_STANDS_S, memory_order_relaxed);
+    ret_figures->stood_s = writer->stood;
     ret_figures->space = writer->space;
+    if (writer->stood >= DISK_STANDS_S) {
+        ret_figures->space.bound = NULL; /* it is not room that lacks */
+    }
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
     histogram_add(&ret_figures->commit, &writer->commit);
     histogram_add(&ret_figures->flush, &writer->flush);
@@ -466,7 +491,7 @@ int writer_start(struct store *store, const struct writer_config *config,
     ASSERT(pthread_condattr_init(&attr) == 0);
     ASSERT(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
     ASSERT(pthread_cond_init(&writer->wake, &attr) == 0);
-    ASSERT(pthread_cond_init(&writer->idle, NULL) == 0);
+    ASSERT(pthread_cond_init(&writer->idle, &attr) == 0);
     ASSERT(pthread_condattr_destroy(&attr) == 0);
     refresh_space(writer);
     /* Signals are the main thread's: the writer begins with all of them blocked. */
@@ -504,8 +529,20 @@ size_t writer_complete(struct writer *writer)
     return count;
 }
 
-void writer_stop(struct writer *writer)
+/* Wait for the thread, not longer than until then. Mutex held. */
+static void writer_await(struct writer *writer, const struct timespec *until)
 {
+    static const struct store_error error = {DISK_STANDS_AT_STOP};
+
+    if (pthread_cond_timedwait(&writer->idle, &writer->mutex, until) != 0) {
+        writer->config.failed(writer->config.data, ERR_IO, &error);
+        UNREACHABLE("failed() of the writer returned");
+    }
+}
+
+void writer_stop(struct writer *writer, uint32_t within_ms)
+{
+    struct timespec until = after_us((uint64_t)within_ms * 1000);
     bool more = true;
 
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
@@ -516,7 +553,7 @@ void writer_stop(struct writer *writer)
     while (more) {
         ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
         while (writer->left > 0) {
-            ASSERT(pthread_cond_wait(&writer->idle, &writer->mutex) == 0);
+            writer_await(writer, &until);
         }
         more = !STAILQ_EMPTY(&writer->done);
         writer->stopping = !more;
@@ -524,6 +561,11 @@ void writer_stop(struct writer *writer)
         ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
         (void)writer_complete(writer);
     }
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    while (!writer->ended) {
+        writer_await(writer, &until);
+    }
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
     ASSERT(pthread_join(writer->thread, NULL) == 0);
     writer_free(writer);
 }

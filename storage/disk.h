@@ -54,16 +54,24 @@ struct disk_figures {
     struct store_space space;
     struct histogram_view commit; /* duration of commits, from their first operation */
     struct histogram_view flush;  /* their part of writing and syncing */
+    uint32_t stood_s; /* looks in a row, one a second, that found work and none of it finished */
 };
+
+/* A disk that finishes nothing for so long stands still: a hung volume. The commit of one whose
+ * flushes take 2 s is quicker. */
+#define DISK_STANDS_S 6
+#define DISK_STANDS_AT_STOP "the disk stands still: a stop waited in vain for its last writes"
 
 struct disk_ops {
     void (*submit)(struct disk *disk, struct store_op *op);
-    /* True when space is low: new proposals must be refused. Any thread. */
+    /* True when space is low, or the disk stands still (DISK_STANDS_S): new proposals must be
+     * refused. Any thread. */
     bool (*low)(struct disk *disk);
     /* True while the store owes rows (store.h): a large command would add to them. Any thread.
      * NULL: the disk never does. */
     bool (*owes)(struct disk *disk);
-    /* As of the last look. Any thread. NULL: nothing is measured. */
+    /* As of the last look; itself the look that tells whether the disk stands still. Once a second;
+     * the driver's thread. NULL: nothing is measured. */
     void (*figures)(struct disk *disk, struct disk_figures *ret_figures);
 } BY_NAME;
 
@@ -126,10 +134,12 @@ void disk_view_abandon(struct disk_view *view);
  * disk.c).
  *
  * Failure modes: a failed commit calls `failed` on the writer's thread with the reason; the process
- * must end there (it is never retried), so it must not return.
+ * must end there (it is never retried), so it must not return. So does a disk that stands still
+ * when the writer is to stop.
  *
  * Threads: writer_start, submit, read, writer_complete, writer_stop: the driver's; notify and
- * failed are called on the writer's.
+ * failed are called on the writer's, and failed
+ * by writer_stop().
  */
 
 struct writer;
@@ -152,7 +162,8 @@ struct disk *writer_disk(struct writer *writer);
 /* Call done() of all finished operations; returns their number. */
 size_t writer_complete(struct writer *writer);
 
-/* Commit all that is queued, call the remaining done()s, join the thread, free. */
-void writer_stop(struct writer *writer);
+/* Commit all that is queued, call the remaining done()s, join the thread, free. If the disk does
+ * not finish within so many ms: failed(). */
+void writer_stop(struct writer *writer, uint32_t within_ms);
 
 #endif

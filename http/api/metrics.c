@@ -218,7 +218,9 @@ static void put_health(struct exposition *to, const struct id_health *health)
         {"leafd_leader_through",
          "Id of the node through which this one reaches the leader, 0: directly.",
          health->leader_through},
-        {"leafd_disk_low", "1 if the disk or the database is nearly full.", health->disk_low},
+        {"leafd_disk_low",
+         "1 if the disk or the database is nearly full, or the disk stands still.",
+         health->disk_low},
         {"leafd_state_bytes", "Memory that tags and idempotency keys take.", health->state_bytes},
         {"leafd_state_max_bytes", "What they may take: data.memory-bytes.",
          health->state_max_bytes},
@@ -406,6 +408,8 @@ static void put_disk(struct exposition *to, const struct id_figures *now)
         {"leafd_disk_free_bytes", "What is free of it.", disk->disk_free_bytes},
         {"leafd_views_ended_total",
          "Backups and snapshots that were ended so that changes had room.", disk->views_ended},
+        {"leafd_disk_stands_seconds",
+         "For how long the disk has finished nothing of what waits for it.", disk->stood_s},
     };
 
     expose_ones(to, gauges, disk->map_bytes > 0 ? COUNT_OF(gauges) : 0);

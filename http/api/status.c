@@ -800,8 +800,9 @@ static void checks_make(const struct id_backend *backend, bool needs_snowflake, 
                   "the state is older than at this node's last stop", "");
         put_check(to, "serving", !LACKS(lacks, SERVING), true, "the node is stopping", "");
         put_check(to, "ids", !LACKS(lacks, IDS), true,
-                  atomic_load(&health->leader_known) ? "the disk is nearly full and no ids are held"
-                                                     : "no leader is known and no ids are held",
+                  atomic_load(&health->leader_known)
+                      ? "the disk is nearly full or stands still, and no ids are held"
+                      : "no leader is known and no ids are held",
                   "");
         put_check(to, "disk", !atomic_load(&health->disk_low), false, NULL, "");
         check_birth(to, health, LACKS(lacks, BORN));

@@ -411,10 +411,16 @@ static bool requests_wait(const struct alarm_facts *facts, char *text)
 
 static bool disk_low(const struct alarm_facts *facts, char *text)
 {
-    const char *bound = facts->figures->disk.bound;
+    const struct id_disk_figures *disk = &facts->figures->disk;
 
-    SAY(text, "%s of node %llu is nearly full: no changes are taken",
-        bound != NULL ? bound : "the disk or the database", ull(facts->status->node_id));
+    if (disk->bound == NULL && disk->stood_s > 0) {
+        SAY(text, "the disk of node %llu stands still: no write has ended for %llu s",
+            ull(facts->status->node_id), ull(disk->stood_s));
+    } else {
+        SAY(text, "%s of node %llu is nearly full: no changes are taken",
+            disk->bound != NULL ? disk->bound : "the disk or the database",
+            ull(facts->status->node_id));
+    }
     return atomic_load(&facts->health->disk_low);
 }
 

@@ -564,6 +564,7 @@ static void continue_stop(struct replica *replica)
         /* Segments in memory were given back, or are burnt because no answer came in time. */
         if (service->ops->gave_back(service)) {
             replica->phase = REPLICA_WRITING;
+            replica->write_until_ms = now_ms + REPLICA_WRITE_MS;
             replica_stop(replica);
             while (turn(replica)) {
                 continue;
@@ -573,6 +574,8 @@ static void continue_stop(struct replica *replica)
     }
     if (replica->phase == REPLICA_WRITING && driver_is_quiet(&replica->driver)) {
         replica->phase = REPLICA_QUIET;
+    } else if (replica->phase == REPLICA_WRITING && now_ms >= replica->write_until_ms) {
+        NOTIFY(&replica->context, failed, ERR_IO, DISK_STANDS_AT_STOP);
     }
 }
 
@@ -602,13 +605,20 @@ uint64_t replica_next_ms(const struct replica *replica)
     uint64_t soon_ms;
 
     if (replica->phase == REPLICA_WRITING) {
-        return TIMER_NEVER; /* the disk has not yet reported that it finished */
+        return replica->write_until_ms; /* the disk wakes the loop when it has finished */
     }
     if (replica->hands_over && !replica->drained) { /* in small steps */
         soon_ms = context_now_ms(&replica->context) + 1;
         return next_ms < soon_ms ? next_ms : soon_ms;
     }
     return next_ms;
+}
+
+uint32_t replica_write_left_ms(const struct replica *replica)
+{
+    uint64_t now_ms = context_now_ms(&replica->context);
+
+    return replica->write_until_ms > now_ms ? (uint32_t)(replica->write_until_ms - now_ms) : 0;
 }
 
 void replica_close(struct replica *replica)

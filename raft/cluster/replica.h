@@ -24,7 +24,8 @@
  *
  * Failure modes: replica_listener.failed, after which the process ends. On a stop: no node takes
  * the leadership over: after the grace the node stops as the leader. The service's time to give
- * back ends: it stops with what it still holds.
+ * back ends: it stops with what it still holds. The disk does not finish within REPLICA_WRITE_MS:
+ * replica_listener.failed.
  *
  * Thread: the raft loop.
  */
@@ -39,6 +40,8 @@
 #include "raft/cluster/membership.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
+
+#define REPLICA_WRITE_MS 10000
 
 enum replica_phase { REPLICA_RUNNING, REPLICA_GIVING, REPLICA_WRITING, REPLICA_QUIET };
 
@@ -74,6 +77,7 @@ struct replica {
     unsigned led_again;
     bool gave_back; /* what the service holds was offered to the cluster */
     uint64_t grace_until_ms;
+    uint64_t write_until_ms; /* of phase WRITING: how long the disk may take */
     /* This start's incarnation, while the disk has the mark of a joining node; else 0. */
     uint64_t joiner_incarnation;
 };
@@ -125,6 +129,9 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms);
 
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);
+
+/* What is left of the time that the disk has for its last writes, at a stop. */
+uint32_t replica_write_left_ms(const struct replica *replica);
 
 /* Close everything. No write or read may be under way at the disk, and replica_stop() must have
  * taken effect. Memory that other threads may still read stays until service_ops.release. */

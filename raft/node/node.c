@@ -153,7 +153,7 @@ static void node_turn(struct node *node)
         while (replica_turn(&node->replica)) {            /* replica, which answers them */
             continue;
         }
-        writer_stop(node->writer);
+        writer_stop(node->writer, replica_write_left_ms(&node->replica));
         node->writer = NULL;
         net_uv_close(node->net, closed_one, node);
         for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {

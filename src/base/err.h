@@ -21,7 +21,7 @@
     X(TIMEOUT, -10, "timeout", "the deadline passed")                                              \
     X(OVERLOADED, -11, "overloaded", "a queue is full")                                            \
     X(SHUTTING_DOWN, -12, "shutting_down", "the node is stopping")                                 \
-    X(DISK_FULL, -13, "disk_full", "the disk, its quota or the map is nearly full")                \
+    X(DISK_FULL, -13, "disk_full", "the disk, quota or map is nearly full, or stands still")       \
     X(IO, -14, "io_error", "input/output error")                                                   \
     X(CORRUPT, -15, "corrupt", "stored data is damaged")                                           \
     X(LOCKED, -16, "locked", "another process holds the data directory")                           \

@@ -323,6 +323,7 @@ void health_measure(struct health *health)
                                             .disk_free_bytes = disk.space.disk_free_bytes,
                                             .bound = disk.space.bound,
                                             .views_ended = disk.space.views_ended,
+                                            .stood_s = disk.stood_s,
                                             .commit = disk.commit,
                                             .flush = disk.flush};
     }

@@ -1,7 +1,7 @@
 /*
  * test_writer.c - the writer's thread: one order for operations and reads, group commit and its
- * limits, the wait for company on a slow disk, the end of a failed commit, and space that comes
- * back.
+ * limits, the wait for company on a slow disk, the end of a failed commit, space that comes back,
+ * and a disk that stands still.
  *
  * The writer stands on a store that counts commits and can hold one back, around a store in memory.
  */
@@ -29,11 +29,12 @@ struct stage {
     struct disk *disk;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    unsigned commits; /* guarded by mutex */
-    unsigned held;    /* guarded by mutex: commits that wait at the gate */
-    bool gate_shut;   /* guarded by mutex */
-    unsigned owed;    /* slices that are not in place after a commit; set while one is held */
-    unsigned notes;   /* guarded by mutex */
+    unsigned commits;   /* guarded by mutex */
+    unsigned held;      /* guarded by mutex: commits that wait at the gate */
+    bool gate_shut;     /* guarded by mutex */
+    unsigned held_from; /* the commit of this number and later ones never end; 0: none */
+    unsigned owed;      /* slices that are not in place after a commit; set while one is held */
+    unsigned notes;     /* guarded by mutex */
     _Atomic bool space_low;
     uint64_t order[RECORDS_MAX]; /* data of what came back, in order */
     size_t order_count;
@@ -61,7 +62,7 @@ static int stage_commit(struct store *store, struct store_op_list *list,
     stage->commits++;
     stage->held++;
     ASSERT(pthread_cond_broadcast(&stage->changed) == 0);
-    while (stage->gate_shut) {
+    while (stage->gate_shut || (stage->held_from != 0 && stage->commits >= stage->held_from)) {
         ASSERT(pthread_cond_wait(&stage->changed, &stage->mutex) == 0);
     }
     stage->held--;
@@ -123,6 +124,9 @@ static void notify_cb(void *data)
 static void failed_cb(void *data, int err, const struct store_error *error)
 {
     (void)data;
+    if (err == ERR_IO && strcmp(error->text, DISK_STANDS_AT_STOP) == 0) {
+        _exit(43);
+    }
     _exit(err == ERR_IO && strstr(error->text, "as the test asked") != NULL ? 42 : 1);
 }
 
@@ -244,7 +248,7 @@ static void test_writer_commits_in_groups(void **state)
     for (uint64_t i = 0; i <= 100; i++) {
         assert_int_equal(stage.order[i], i);
     }
-    writer_stop(stage.writer);
+    writer_stop(stage.writer, 30000);
     stage_release(&stage);
 }
 
@@ -266,7 +270,7 @@ static void test_writer_batch_limit_of_operations(void **state)
         gate(&stage, false);
         wait_completed(&stage, 1 + LIMIT_STORE_BATCH_OPS + more);
         assert_int_equal(commits(&stage), 2 + more);
-        writer_stop(stage.writer);
+        writer_stop(stage.writer, 30000);
         stage_release(&stage);
     }
 }
@@ -297,7 +301,7 @@ static void test_writer_batch_limit_of_bytes(void **state)
         gate(&stage, false);
         wait_completed(&stage, 5 + more);
         assert_int_equal(commits(&stage), 2 + more);
-        writer_stop(stage.writer);
+        writer_stop(stage.writer, 30000);
         stage_release(&stage);
     }
 }
@@ -359,7 +363,7 @@ static void test_writer_waits_for_company(void **state)
         wait_completed(&stage, 2 + 2 * round);
         assert_int_equal(commits(&stage), 2 + round);
     }
-    writer_stop(stage.writer);
+    writer_stop(stage.writer, 30000);
     stage_release(&stage);
 }
 
@@ -381,7 +385,7 @@ static void test_writer_waits_for_nobody(void **state)
         submit_entries(&stage, cases[i].then);
         wait_completed(&stage, 3);
         assert_int_equal(commits(&stage), 3);
-        writer_stop(stage.writer);
+        writer_stop(stage.writer, 30000);
         stage_release(&stage);
     }
 }
@@ -398,7 +402,7 @@ static void test_writer_waits_no_longer_than_it_may(void **state)
             submit_entries(&stage, 1);
             wait_completed(&stage, count);
         }
-        writer_stop(stage.writer);
+        writer_stop(stage.writer, 30000);
         stage_release(&stage);
     }
 }
@@ -425,7 +429,7 @@ static void test_writer_hurries(void **state)
     submit_entries(&stage, CLIENTS);
     wait_completed(&stage, 10);
     submit_entries(&stage, 1);
-    writer_stop(stage.writer);
+    writer_stop(stage.writer, 30000);
     assert_int_equal(stage.order_count, 11);
     stage_release(&stage);
 }
@@ -487,7 +491,7 @@ static void test_writer_reads_in_order(void **state)
     assert_int_equal(store_rows_check(rest.chunk.data, rest.chunk.len, digest, &error), 0);
     store_position_release(&first.position);
     buf_free(&rest.chunk);
-    writer_stop(stage.writer);
+    writer_stop(stage.writer, 30000);
     stage_release(&stage);
 }
 
@@ -513,7 +517,7 @@ static void test_writer_read_reports_errors(void **state)
         submit_read(&stage, &reads[i], i);
     }
     wait_completed(&stage, 2 * LIMIT_STORE_SNAPSHOTS + 1);
-    writer_stop(stage.writer);
+    writer_stop(stage.writer, 30000);
     stage_release(&stage);
 }
 
@@ -547,7 +551,7 @@ static void test_writer_stop_leaves_nothing(void **state)
     op = gen_append(&stage.gen, 1, 1);
     op->done = resubmit_done;
     stage.disk->ops->submit(stage.disk, op);
-    writer_stop(stage.writer);
+    writer_stop(stage.writer, 30000);
     assert_int_equal(stage.order_count, 50 + 21);
     assert_int_equal(stage.order[50 + 20], 20);
     stage_release(&stage);
@@ -579,7 +583,7 @@ static void test_writer_puts_in_place_what_is_owed(void **state)
     }
     assert_int_equal(commits(&stage), 1 + 1000 + 1 + 20);
     disk_read_forget(&read);
-    writer_stop(stage.writer);
+    writer_stop(stage.writer, 30000);
     stage_release(&stage);
 }
 
@@ -632,8 +636,77 @@ static void test_writer_low_space_comes_and_goes(void **state)
         (void)nanosleep(&pause, NULL); /* the condition has no signal: it is polled */
     }
     assert_int_equal(commits(&stage), count);
-    writer_stop(stage.writer);
+    writer_stop(stage.writer, 30000);
     stage_release(&stage);
+}
+
+/* The disk is as full only when so many looks have found the same work, and only until it moves: it
+ * was slow, or stood, or the machine was suspended. */
+/* Shows P8-disk. */
+static void test_writer_disk_stands_and_moves(void **state)
+{
+    struct disk_figures figures;
+    struct stage stage;
+
+    (void)state;
+    the_stage = &stage;
+    stage_make(&stage);
+    for (uint64_t i = 0; i < 3; i++) {
+        gate(&stage, true);
+        submit(&stage, gen_hard_state(&stage.gen, 1 + i, 0), i);
+        for (uint32_t looks = 1; looks <= DISK_STANDS_S + 2; looks++) {
+            assert_int_equal(stage.disk->ops->low(stage.disk), looks > DISK_STANDS_S);
+            stage.disk->ops->figures(stage.disk, &figures);
+            assert_int_equal(figures.stood_s, looks);
+        }
+        assert_null(figures.space.bound);
+        gate(&stage, false);
+        wait_completed(&stage, i + 1);
+        assert_false(stage.disk->ops->low(stage.disk));
+        for (uint32_t looks = 0; looks <= DISK_STANDS_S; looks++) { /* no work: it does not stand */
+            stage.disk->ops->figures(stage.disk, &figures);
+            assert_int_equal(figures.stood_s, 0);
+        }
+    }
+    writer_stop(stage.writer, 30000);
+    stage_release(&stage);
+}
+
+/* What a stop must wait for: a write, and rows that the store owes, which the thread puts in place
+ * at its end. */
+/* Shows P5-disk. */
+static void stop_on_a_disk_that_stands(bool owed)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct stage stage;
+
+        the_stage = &stage;
+        stage_make(&stage);
+        if (owed) {
+            submit_owed(&stage, 1000);
+            stage.held_from = 2;
+            gate(&stage, false);
+        } else {
+            gate(&stage, true);
+            submit(&stage, gen_hard_state(&stage.gen, 1, 0), 1);
+        }
+        writer_stop(stage.writer, 50);
+        _exit(2);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 43);
+}
+
+static void test_writer_stop_ends_on_a_disk_that_stands(void **state)
+{
+    (void)state;
+    stop_on_a_disk_that_stands(false);
+    stop_on_a_disk_that_stands(true);
 }
 
 int main(void)
@@ -652,6 +725,8 @@ int main(void)
         cmocka_unit_test(test_writer_failed_commit_ends_the_process),
         cmocka_unit_test(test_writer_puts_in_place_what_is_owed),
         cmocka_unit_test(test_writer_low_space_comes_and_goes),
+        cmocka_unit_test(test_writer_disk_stands_and_moves),
+        cmocka_unit_test(test_writer_stop_ends_on_a_disk_that_stands),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

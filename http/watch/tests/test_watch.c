@@ -516,6 +516,13 @@ static void test_node(void **state)
           "the disk or the database of node 1 is nearly full: no changes are taken");
     atomic_store(&world_alarms->health.disk_low, false);
     ends(world_alarms, ALARM_DISK_LOW);
+    world_alarms->figures.disk.stood_s = 7;
+    atomic_store(&world_alarms->health.disk_low, true);
+    holds(world_alarms, ALARM_DISK_LOW, 0,
+          "the disk of node 1 stands still: no write has ended for 7 s");
+    world_alarms->figures.disk.stood_s = 0;
+    atomic_store(&world_alarms->health.disk_low, false);
+    ends(world_alarms, ALARM_DISK_LOW);
     atomic_store(&world_alarms->health.state_bytes, 800 << 20);
     holds(world_alarms, ALARM_STATE_HIGH, 0,
           "tags and keys take 80 % of data.memory-bytes: 800 of 1000 MiB");

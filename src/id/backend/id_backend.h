@@ -168,7 +168,7 @@ struct id_health {
     _Atomic bool leader_known;        /* or a member through which it is reached, namely: */
     _Atomic uint64_t leader_through;  /* this one; 0: directly, or not at all */
     _Atomic bool applied_once;        /* the state is at least as new as this node's last stop */
-    _Atomic bool disk_low;            /* new proposals are refused */
+    _Atomic bool disk_low;            /* or stands still: new proposals are refused */
     _Atomic uint64_t state_bytes;     /* memory of the state, and */
     _Atomic uint64_t state_max_bytes; /* how much it may take; 0: no bound */
     _Atomic uint64_t state_tags;      /* live ones */
@@ -287,7 +287,9 @@ struct id_disk_figures {
     uint64_t used_bytes;          /* of it */
     uint64_t disk_bytes;          /* of the file system */
     uint64_t disk_free_bytes;     /* for the file: by quotas and RLIMIT_FSIZE too */
-    const char *bound;            /* while low: what is nearly full; NULL: not known */
+    const char *bound;            /* while low: what is nearly full; NULL: not known, or the disk
+                                     stands still */
+    uint64_t stood_s;             /* it has finished nothing of what waits; of a hung disk */
     uint64_t views_ended;         /* backups and snapshots ended to free space, since the start */
     struct histogram_view commit; /* from a commit's first operation until it is durable */
     struct histogram_view flush;  /* of this, write and sync */

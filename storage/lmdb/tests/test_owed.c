@@ -477,7 +477,7 @@ static void test_the_writer_puts_all_in_place(void **state)
     writer_disk(writer)->ops->submit(writer_disk(writer), ops[0]);
     writer_disk(writer)->ops->submit(writer_disk(writer), &read.op);
     writer_disk(writer)->ops->submit(writer_disk(writer), ops[1]);
-    writer_stop(writer);
+    writer_stop(writer, 30000);
     assert_true(done[0] && done[1] && done[2]);
     assert_int_equal(read.status, 0);
     assert_true(read.end && read.position.index == 5 && gen_same(&read.chunk, &rows));
