@@ -138,8 +138,7 @@ void disk_view_abandon(struct disk_view *view);
  * when the writer is to stop.
  *
  * Threads: writer_start, submit, read, writer_complete, writer_stop: the driver's; notify and
- * failed are called on the writer's, and failed
- * by writer_stop().
+ * failed are called on the writer's, and failed by writer_stop().
  */
 
 struct writer;
