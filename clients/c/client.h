@@ -41,11 +41,11 @@ void source_nothing(void *source);
 uint64_t source_ageless(void *source, uint64_t now);
 bool source_holds_nothing(void *source, struct leafd_gauge *gauge, char name[SOURCE_NAME_BYTES]);
 
-/* A kind whose sources keep nothing from one call to the next. */
-#define SOURCE_KEEPS_NOTHING                                                                       \
+/* A kind whose sources hold no ids from one call to the next. */
+#define SOURCE_HOLDS_NOTHING(forget_it, free_it)                                                   \
     {                                                                                              \
-        .forget = source_nothing, .stop = source_nothing, .finish = source_nothing,                \
-        .free = source_nothing, .age = source_ageless, .gauge = source_holds_nothing,              \
+        .forget = (forget_it), .stop = source_nothing, .finish = source_nothing,                   \
+        .free = (free_it), .age = source_ageless, .gauge = source_holds_nothing,                   \
     }
 
 /* Begins each source. */

@@ -16,9 +16,38 @@ static uint64_t hash_of(const char *key)
     return key == NULL ? 0 : hash;
 }
 
-const char *given_refuses(struct given *given, const struct grant *grant, const char *key)
+int64_t given_text(const char *text)
 {
-    uint64_t hash = hash_of(key);
+    return (int64_t)(hash_of(text) >> 1);
+}
+
+void given_init(struct given *given)
+{
+    pthread_mutex_init(&given->lock, NULL);
+}
+
+void given_free(struct given *given)
+{
+    pthread_mutex_destroy(&given->lock);
+}
+
+/* One of the last ranges that was asked for without this key has ids of it. */
+static bool has_come(const struct given *given, const struct leafd_series *range,
+                     uint64_t generation, uint64_t key)
+{
+    for (uint64_t i = 0; i < given->count && i < TEXT_RANGES_MAX; i++) {
+        const struct given_range *old = &given->ranges[i];
+        if (old->generation == generation && (key == 0 || old->key != key) &&
+            range->first <= old->last && range->last >= old->first) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* With the lock. */
+static const char *refuses(struct given *given, const struct grant *grant, uint64_t key)
+{
     if (grant->generation > 0 && grant->generation < given->generation) {
         return "its answer is of an older generation than one before";
     }
@@ -27,23 +56,27 @@ const char *given_refuses(struct given *given, const struct grant *grant, const 
         given->above = 0;
     }
     for (int i = 0; i < grant->count; i++) {
-        for (uint64_t old = 0; old < given->count && old < TEXT_RANGES_MAX; old++) {
-            const struct given_range *range = &given->ranges[old];
-            if (range->generation == grant->generation && (hash == 0 || range->key != hash) &&
-                grant->ranges[i].first <= range->last && grant->ranges[i].last >= range->first) {
-                return "its answer has ids that came before";
-            }
+        if (has_come(given, &grant->ranges[i], grant->generation, key)) {
+            return "its answer has ids that came before";
         }
     }
     for (int i = 0; i < grant->count; i++) {
         const struct leafd_series *range = &grant->ranges[i];
         given->ranges[given->count++ % TEXT_RANGES_MAX] =
-            (struct given_range){grant->generation, range->first, range->last, hash};
+            (struct given_range){grant->generation, range->first, range->last, key};
         if (grant->generation == given->generation && (uint64_t)range->last >= given->above) {
             given->above = (uint64_t)range->last + 1;
         }
     }
     return NULL;
+}
+
+const char *given_refuses(struct given *given, const struct grant *grant, const char *key)
+{
+    pthread_mutex_lock(&given->lock);
+    const char *why = refuses(given, grant, hash_of(key));
+    pthread_mutex_unlock(&given->lock);
+    return why;
 }
 
 /* An answer to be read. */

@@ -20,17 +20,25 @@ struct grant {
     bool replayed;
 };
 
-/* What the last answers to a source had. All 0 at first; whose it is guards it. */
+/* What the last answers to a source had. */
 struct given {
-    uint64_t generation; /* the newest that an answer had; 0: none */
-    uint64_t above;      /* all ids of that generation that came */
-    uint64_t count;      /* of ranges, ever */
+    pthread_mutex_t lock; /* of all that follows */
+    uint64_t generation;  /* the newest that an answer had; 0: none */
+    uint64_t above;       /* all ids of that generation that came */
+    uint64_t count;       /* of ranges, ever */
     struct given_range {
         uint64_t generation;
         int64_t first, last;
         uint64_t key; /* by which they were asked for, as a hash; 0: none */
     } ranges[TEXT_RANGES_MAX];
 };
+
+/* Of a new source, which is all 0 else, or in a child of fork, where the rest is kept. */
+void given_init(struct given *given);
+void given_free(struct given *given);
+
+/* What stands for a text in a range of one id: two texts have the same only once in 2^63. */
+int64_t given_text(const char *text);
 
 /* Why an answer is not taken: it is of an older generation than one before, or has ids that one of
  * the last ranges had, which was asked for without this key, as an answer has that a cache or a

@@ -583,6 +583,7 @@ static void forget(void *source)
 {
     struct leafd_segment *segment = source;
     pthread_mutex_init(&segment->lock, NULL);
+    given_init(&segment->given);
     condition_init(&segment->changed);
     segment->asking = segment->hedging = segment->told_failure = false;
     (void)drop_grant(&segment->grant);
@@ -639,6 +640,7 @@ static void free_segment(void *source)
     wipe_free(segment->hot, sizeof *segment->hot);
     pthread_cond_destroy(&segment->changed);
     pthread_mutex_destroy(&segment->lock);
+    given_free(&segment->given);
 }
 
 /* stop() has done all. */

@@ -9,7 +9,6 @@ struct leafd_strict {
     struct source source;
     char path[TEXT_ENCODED_BYTES]; /* the name as an element of a path */
     atomic_bool stepped;
-    pthread_mutex_t lock; /* of what follows */
     struct given given;
 };
 
@@ -30,10 +29,7 @@ static const char *refuses(void *taker, const struct grant *grant)
         (uint64_t)grant->ranges[0].first < taking->above) {
         return "its answer has ids below some that came before";
     }
-    pthread_mutex_lock(&taking->strict->lock);
-    const char *why = given_refuses(&taking->strict->given, grant, taking->key);
-    pthread_mutex_unlock(&taking->strict->lock);
-    return why;
+    return given_refuses(&taking->strict->given, grant, taking->key);
 }
 
 static int check(uint32_t count, const char *key, struct leafd_error *error)
@@ -58,10 +54,10 @@ static int take(struct leafd_strict *strict, const struct ranges_request *asked,
         request.key = own;
     }
     COUNT(strict->source.client, waits);
-    pthread_mutex_lock(&strict->lock);
+    pthread_mutex_lock(&strict->given.lock);
     taking.generation = strict->given.generation;
     taking.above = strict->given.above;
-    pthread_mutex_unlock(&strict->lock);
+    pthread_mutex_unlock(&strict->given.lock);
     taking.key = request.key;
     request.refuses = refuses;
     request.taker = &taking;
@@ -137,25 +133,15 @@ void leafd_strict_close(struct leafd_strict *strict)
 
 static void forget(void *source)
 {
-    struct leafd_strict *strict = source;
-    pthread_mutex_init(&strict->lock, NULL);
+    given_init(&((struct leafd_strict *)source)->given);
 }
 
 static void free_strict(void *source)
 {
-    struct leafd_strict *strict = source;
-    pthread_mutex_destroy(&strict->lock);
+    given_free(&((struct leafd_strict *)source)->given);
 }
 
-/* No ids are kept. */
-static const struct source_kind kind = {
-    .forget = forget,
-    .stop = source_nothing,
-    .finish = source_nothing,
-    .free = free_strict,
-    .age = source_ageless,
-    .gauge = source_holds_nothing,
-};
+static const struct source_kind kind = SOURCE_HOLDS_NOTHING(forget, free_strict);
 
 static bool make(void *source)
 {

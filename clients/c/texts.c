@@ -5,7 +5,7 @@
 #include "client.h"
 
 #include "fault.h"
-#include "text.h"
+#include "ranges.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -17,7 +17,32 @@ struct leafd_texts {
     struct source source;
     char name[TEXT_ENCODED_BYTES]; /* as an element of a path */
     atomic_bool keyless;
+    struct given given; /* of each answer the first text */
 };
+
+/* An answer to be read. */
+struct reading {
+    struct leafd_texts *texts;
+    uint32_t count;
+    const char *key;
+    char (*into)[LEAFD_TEXT_BYTES];
+    const char *wrong; /* it is none to this request; NULL: it is */
+};
+
+static const char *refuses(void *taker, const struct answer *answer)
+{
+    struct reading *reading = taker;
+    struct grant grant = {.count = 1, .generation = answer->generation};
+    reading->wrong = "its status";
+    if (answer->status != 200 || !text_read_lines(answer->body, answer->body_bytes, reading->count,
+                                                  reading->into, &reading->wrong)) {
+        return NULL;
+    }
+    reading->wrong = NULL;
+    int64_t text = given_text(reading->into[0]);
+    grant.ranges[0] = (struct leafd_series){.first = text, .last = text};
+    return given_refuses(&reading->texts->given, &grant, reading->key);
+}
 
 static int ask(struct leafd_texts *texts, uint32_t count, const char *key,
                char (*into)[LEAFD_TEXT_BYTES], bool *replayed, uint64_t until_ns,
@@ -28,16 +53,22 @@ static int ask(struct leafd_texts *texts, uint32_t count, const char *key,
     struct line *line;
     struct answer answer;
     (void)snprintf(path, sizeof path, "/api/segment/get/%s?count=%u", texts->name, count);
-    if (client_get(client, &client->ids, path, key, until_ns, &line, &answer, error) != 0) {
+    struct reading reading = {.texts = texts, .count = count, .key = key, .into = into};
+    struct call call = {
+        .client = client,
+        .door = &client->ids,
+        .request = {.method = "GET", .path = path, .key = key},
+        .until_ns = until_ns,
+        .refuses = refuses,
+        .taker = &reading,
+    };
+    if (client_call(&call, &line, &answer, error) != 0) {
         return fault_keyed(error, key);
     }
-    const char *why = "its status";
-    bool good =
-        answer.status == 200 && text_read_lines(answer.body, answer.body_bytes, count, into, &why);
     line_put(line);
-    if (!good) {
+    if (reading.wrong != NULL) {
         (void)fault(error, "bad_answer", answer.status, false, "no answer to %u ids of %s: %s",
-                    count, texts->source.name, why);
+                    count, texts->source.name, reading.wrong);
         return fault_keyed(error, key);
     }
     if (replayed != NULL) {
@@ -167,12 +198,23 @@ void leafd_texts_close(struct leafd_texts *texts)
     source_close(&texts->source);
 }
 
-static const struct source_kind kind = SOURCE_KEEPS_NOTHING;
+static void forget(void *source)
+{
+    given_init(&((struct leafd_texts *)source)->given);
+}
+
+static void free_texts(void *source)
+{
+    given_free(&((struct leafd_texts *)source)->given);
+}
+
+static const struct source_kind kind = SOURCE_HOLDS_NOTHING(forget, free_texts);
 
 static bool make(void *source)
 {
     struct leafd_texts *texts = source;
     text_encode(texts->source.name, texts->name);
+    forget(source);
     return true;
 }
 

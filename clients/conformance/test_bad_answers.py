@@ -143,6 +143,29 @@ def test_an_answer_that_came_before(start, fake, line, kept):
     assert servers[1].requests and both.stats()["errors"] == 0
 
 
+@pytest.mark.parametrize("keyed", [True, False])
+def test_texts_that_came_before(start, fake, keyed):
+    """By the first text of an answer; also of a tag whose ids take no key."""
+    def answer(request):
+        return again(request) if keyed or "idempotency-key" not in request.headers \
+            else error(400, "bad_key")
+
+    granter = Granter()
+    headers = {"Leafd-Generation": "3"}
+    again = Again(granter.node(headers), 2)
+    server = fake(answer)
+    client = start().open(endpoints=server.url, deadline_ms=1500)
+    assert client.texts("texts orders 2") == ["1", "2"]
+    assert client.texts("texts orders 2") == ["3", "4"]
+    failed = client.refused("texts orders 2", "unreachable")
+    assert "came before" in failed.message, failed.message
+    server.handler = again.right
+    assert client.texts("texts orders 2") == ["5", "6"]
+    headers["Leafd-Generation"] = "4"  # the tag was made anew
+    granter.next = 1
+    assert client.texts("texts orders 2") == ["1", "2"]
+
+
 def test_a_strict_id_is_above_those_before(start, fake):
     """Also where the answer is one to another client, whose ids this one has not seen."""
     granter = Granter()

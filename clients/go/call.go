@@ -512,19 +512,6 @@ func idsPath(tag string, count int, options string) string {
 // shaped is in the refusal of ranges of a tag whose ids are texts.
 const shaped = " has a shape, "
 
-// readTexts takes an answer that must be count texts.
-func (c *Client) readTexts(count int, into *[]string) func(*answer, string) *outcome {
-	return func(got *answer, base string) *outcome {
-		texts, ok := parseTexts(got.body, count)
-		if got.status != http.StatusOK || !ok {
-			return &outcome{err: badAnswer(got.status, "%s: status %d with %q is not %d ids", base,
-				got.status, c.excerpt(got.body), count)}
-		}
-		*into = texts
-		return nil
-	}
-}
-
 // readTextID takes an answer that must be the number of a text.
 func (c *Client) readTextID(into *int64) func(*answer, string) *outcome {
 	return func(got *answer, base string) *outcome {

@@ -2,8 +2,11 @@ package leafd
 
 import (
 	"context"
+	"hash/fnv"
+	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"sync/atomic"
 )
 
@@ -15,6 +18,9 @@ type Texts struct {
 	tag     string
 	keyless atomic.Bool
 	closed  atomic.Bool
+
+	mu    sync.Mutex
+	given given // of each answer the first text
 }
 
 // TextIDs is the answer of Texts.Repeatable.
@@ -116,10 +122,31 @@ func (s *Texts) ask(ctx context.Context, count int, key string) (TextIDs, *Error
 	var ids TextIDs
 	path := "/api/segment/get/" + url.PathEscape(s.tag) + "?count=" + strconv.Itoa(count)
 	got, err := c.call(ctx, c.ids, &request{method: "GET", path: path, key: key}, &trail{}, nil,
-		c.readTexts(count, &ids.Texts))
+		func(got *answer, base string) *outcome {
+			texts, ok := parseTexts(got.body, count)
+			if got.status != http.StatusOK || !ok {
+				return &outcome{err: badAnswer(got.status, "%s: status %d with %q is not %d ids", base,
+					got.status, c.excerpt(got.body), count)}
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if why := s.given.refuses(got, []Range{rangeOf(texts[0])}, key); why != "" {
+				return &outcome{elsewhere: true, err: failure(CodeUnreachable, true, "%s: %q", why, texts[0])}
+			}
+			ids.Texts = texts
+			return nil
+		})
 	if err != nil {
 		return TextIDs{}, err.keyed(key)
 	}
 	ids.Replayed = got.replayed
 	return ids, nil
+}
+
+// rangeOf is what stands for a text: two have the same only once in 2^63.
+func rangeOf(text string) Range {
+	hash := fnv.New64a()
+	hash.Write([]byte(text))
+	id := int64(hash.Sum64() >> 1)
+	return Range{First: id, Last: id, Increment: 1}
 }

@@ -293,6 +293,11 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
     uint64_t bytes = 0;
 
     ASSERT(is_number || claim->format == ID_FORMAT_TEXT);
+    if ((claim->counted || claim->format != ID_FORMAT_TEXT) && claim->source != ID_SOURCE_CLOCK) {
+        (void)snprintf(headers, sizeof headers, "Leafd-Generation: %u\r\n%s", claim->generation,
+                       extra != NULL ? extra : "");
+        extra = headers;
+    }
     if (!is_number && !claim->counted) {
         conn_answer(conn, 200, ANSWER_TEXT, extra, text,
                     id_text_put(api_loop(conn), &claim->text, claim->ranges[0].first, true, text));
@@ -304,11 +309,6 @@ int id_text_answer(struct conn *conn, const struct id_claim *claim, const char *
         }
         return id_text_answer_parts(conn, claim, ANSWER_TEXT, extra, bytes,
                                     id_text_lines(&claim->text), put_lines);
-    }
-    if (claim->format != ID_FORMAT_TEXT && claim->source != ID_SOURCE_CLOCK) {
-        (void)snprintf(headers, sizeof headers, "Leafd-Generation: %u\r\n%s", claim->generation,
-                       extra != NULL ? extra : "");
-        extra = headers;
     }
     body = reply_begin(conn);
     for (uint32_t i = 0; i < claim->range_count && !is_number; i++) {

@@ -69,11 +69,13 @@ export class Strict extends Asking {
  * key: the first call finds that out, and the source keeps it. */
 export class Texts extends Asking {
     #core;
+    #known;
     #keyed = true;
 
     constructor(core, tag) {
         super();
         this.#core = core;
+        this.#known = new Known(tag);
         this.tag = tag;
     }
 
@@ -120,8 +122,13 @@ export class Texts extends Asking {
         const core = this.#core;
         const request = api.textsRequest(this.tag, count, key);
         return core.callWithKey(key, deadline, async (journey) => {
-            const reply = await core.call(core.ids, () => request, journey);
-            return { texts: api.textsOf(reply, count), replayed: api.isReplayed(reply) };
+            for (;;) {
+                const reply = await core.call(core.ids, () => request, journey);
+                const answer = this.#known.readTexts(reply, count, key, journey);
+                if (answer !== undefined) {
+                    return { texts: answer.texts, replayed: answer.replayed };
+                }
+            }
         });
     }
 

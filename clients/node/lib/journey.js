@@ -51,7 +51,7 @@ const REMEMBERED = 64; // ranges
 /** What a source knows of its tag from answers: whether ids are a step apart, the newest generation
  * of a node's data, and the last ranges. saw: given the generation of an answer that is not older */
 export class Known {
-    #ranges = []; // {generation, key, first, last}
+    #given = []; // {generation, key, first, last}
     #at = 0; // of the oldest
 
     constructor(tag, saw = () => {}) {
@@ -90,45 +90,55 @@ export class Known {
         if (one && ranges.length !== 1) {
             throw api.badAnswer(reply, "and not one range");
         }
-        const generation = api.generationOf(reply);
-        if (generation >= 0n && generation < this.newest) {
-            journey.failed(
-                `its data is of generation ${generation}, and ${this.newest} was seen`);
-            return undefined;
-        }
-        const answer = { ranges, generation, askedAt: journey.askedAt,
+        const answer = { ranges, generation: api.generationOf(reply), askedAt: journey.askedAt,
             replayed: api.isReplayed(reply) };
-        const why = this.#repeated(answer, key, mark);
+        return this.#takes(answer, ranges.map(boundsOf), key, mark, journey) ? answer : undefined;
+    }
+
+    /** {texts, replayed}; undefined: as of read(). Of each answer the first text is remembered. */
+    readTexts(reply, count, key, journey) {
+        const texts = api.textsOf(reply, count);
+        const answer = { texts, generation: api.generationOf(reply), replayed: api.isReplayed(reply) };
+        const bounds = [{ first: texts[0], last: texts[0] }];
+        return this.#takes(answer, bounds, key, undefined, journey) ? answer : undefined;
+    }
+
+    /** bounds: [{first, last}] of what the answer has */
+    #takes(answer, bounds, key, mark, journey) {
+        const { generation } = answer;
+        const why = generation >= 0n && generation < this.newest
+            ? `its data is of generation ${generation}, and ${this.newest} was seen`
+            : this.#repeated(answer, bounds, key, mark);
         if (why !== undefined) {
             journey.failed(why);
-            return undefined;
+            return false;
         }
         if (generation > this.newest) {
             this.newest = generation;
             this.highest = -1n;
             this.saw(generation);
         }
-        for (const { first, last } of ranges.map(boundsOf)) {
-            this.#ranges[this.#at] = { generation, key, first, last };
+        for (const { first, last } of bounds) {
+            this.#given[this.#at] = { generation, key, first, last };
             this.#at = (this.#at + 1) % REMEMBERED;
-            if (generation === this.newest && last > this.highest) {
+            if (mark !== undefined && generation === this.newest && last > this.highest) {
                 this.highest = last;
             }
         }
-        return answer;
+        return true;
     }
 
     /** Why an answer's ids are not new, as those of an answer that a cache or a proxy gives again. A
      * key gets its ids again. */
-    #repeated({ ranges, generation, replayed }, key, mark) {
-        const { first } = ranges[0];
+    #repeated({ generation, replayed }, bounds, key, mark) {
+        const { first } = bounds[0];
         if (mark !== undefined && (mark.own || !replayed) && generation === mark.generation &&
             first <= mark.above) {
             return `its answer has id ${first}, and ${mark.above} came before it was asked for`;
         }
-        const known = this.#ranges.filter((one) => one.generation === generation &&
+        const known = this.#given.filter((one) => one.generation === generation &&
             (key === undefined || one.key !== key));
-        const again = ranges.map(boundsOf).find((range) =>
+        const again = bounds.find((range) =>
             known.some((one) => range.first <= one.last && range.last >= one.first));
         return again && `its answer has ids ${again.first} to ${again.last}, which came before`;
     }

@@ -10,6 +10,7 @@ namespace Leafd;
 final class Texts
 {
     private bool $keyed = true;
+    private array $given = [];
     private bool $closed = false;
 
     /** @internal */
@@ -85,7 +86,8 @@ final class Texts
     {
         $target = '/api/segment/get/' . rawurlencode($this->tag) . "?count=$count";
         $request = ['GET', $target, $key === null ? [] : ["Idempotency-Key: $key"], null];
-        $call = fn () => $this->nodes->call($request, $deadline);
+        $call = fn () => $this->nodes->call($request, $deadline,
+            judge: fn (Answer $answer) => $this->again($answer, $count, $key));
         try {
             // Two answers without a key would be ids of two calls.
             $answer = $key === null ? $call() : $this->nodes->callTwice($call, $deadline);
@@ -94,5 +96,16 @@ final class Texts
             $error->key = $key;
             throw $error;
         }
+    }
+
+    /** Why an answer is not taken: it is one that came before, by its first text. */
+    private function again(Answer $answer, int $count, ?string $key): ?string
+    {
+        try {
+            $first = Given::TEXT . $answer->texts($count)[0];
+        } catch (LeafdException) {
+            return null; // whoever reads it says so
+        }
+        return Given::again($this->given, $answer, [[$first, $first]], $key);
     }
 }

@@ -830,6 +830,7 @@ class Texts:
     def __init__(self, client: Client, tag: str) -> None:
         self.tag = tag
         self._client = client
+        self._known = Known(tag)
         self._keyed = True
         self._closed = False
 
@@ -873,13 +874,16 @@ class Texts:
         client = self._client
         request = _api.texts_request(self.tag, count, key)
 
-        def call(journey: Journey) -> Reply:
-            return client._call(client._ids, lambda: request, journey)
+        def call(journey: Journey) -> TextIds:
+            while True:
+                reply = client._call(client._ids, lambda: request, journey)
+                texts = self._known.read_texts(reply, count, key, journey)
+                if texts is not None:
+                    return texts
 
         try:  # two answers without a key would be ids of two calls
-            reply = client._call_twice(call, deadline) if key is not None else \
+            return client._call_twice(call, deadline) if key is not None else \
                 call(Journey(client._ids, lambda: deadline))
-            return TextIds(_api.texts_of(reply, count), _api.is_replayed(reply))
         except LeafdError as error:
             error.key = key
             raise

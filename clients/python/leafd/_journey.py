@@ -13,7 +13,7 @@ import random
 import ssl
 import threading
 from collections import deque
-from typing import Any, Callable, Deque, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from . import _api
 from ._buffer import Answer
@@ -21,6 +21,7 @@ from ._door import NEVER, Door
 from ._errors import LeafdError
 from ._http import Reply, Request
 from ._settings import Address, Settings
+from ._sources import TextIds
 
 FIRST_WAIT_S = 0.020
 LONGEST_WAIT_S = 1.0
@@ -244,12 +245,12 @@ class Mark(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A range that came."""
+    """A range that came, or the first text of an answer."""
 
     generation: int
     key: Optional[str]
-    first: int
-    last: int
+    first: Any
+    last: Any
 
 
 class Known:
@@ -291,34 +292,45 @@ class Known:
         ranges = _api.ranges_of(reply, count, request.target.endswith("&stepped=1"))
         if one and len(ranges) != 1:
             raise _api.bad_answer(reply, "and not one range")
-        generation = _api.generation_of(reply)
-        answer = Answer(ranges, generation, journey.asked_at, _api.is_replayed(reply))
+        answer = Answer(ranges, _api.generation_of(reply), journey.asked_at,
+                        _api.is_replayed(reply))
+        given = [Given(answer.generation, key, ids[0], ids[-1]) for ids in ranges]
+        return answer if self._takes(given, answer.replayed, mark, journey) else None
+
+    def read_texts(self, reply: Reply, count: int, key: Optional[str],
+                   journey: Journey) -> Optional[TextIds]:
+        """None: as of read(). Of each answer the first text is remembered."""
+        texts = TextIds(_api.texts_of(reply, count), _api.is_replayed(reply))
+        given = [Given(_api.generation_of(reply), key, texts.texts[0], texts.texts[0])]
+        return texts if self._takes(given, texts.replayed, None, journey) else None
+
+    def _takes(self, given: List[Given], replayed: bool, mark: Optional[Mark],
+               journey: Journey) -> bool:
+        generation = given[0].generation
         if generation >= 0 and not self._saw(generation):
             why: Optional[str] = \
                 f"its data is of generation {generation}, and {self.newest} was seen"
         else:
             with _remembering:
-                why = self._repeated(answer, key, mark)
+                why = self._repeated(given, replayed, mark)
                 if why is None:
-                    self._remember(answer, key)
+                    self._given.extend(given)
+                    if mark is not None:
+                        self._top = max(self._top, (generation, given[-1].last))
         if why is not None:
             journey.failed(why)
-            return None
-        return answer
+        return why is None
 
-    def _repeated(self, answer: Answer, key: Optional[str], mark: Optional[Mark]) -> Optional[str]:
+    def _repeated(self, given: List[Given], replayed: bool, mark: Optional[Mark]) -> Optional[str]:
         """Why an answer's ids are not new, as those of an answer that a cache or a proxy gives
         again. A key gets its ids again."""
-        first = answer.ranges[0][0]
-        if mark is not None and (mark.own or not answer.replayed) \
-                and answer.generation == mark.generation and first <= mark.above:
+        first = given[0].first
+        if mark is not None and (mark.own or not replayed) \
+                and given[0].generation == mark.generation and first <= mark.above:
             return f"its answer has id {first}, and {mark.above} came before it was asked for"
-        for ids in answer.ranges:
-            if any(ids[0] <= one.last and ids[-1] >= one.first for one in self._given
-                   if one.generation == answer.generation and (key is None or one.key != key)):
-                return f"its answer has ids {ids[0]} to {ids[-1]}, which came before"
+        for new in given:
+            if any(new.first <= one.last and new.last >= one.first for one in self._given
+                   if one.generation == new.generation
+                   and (new.key is None or one.key != new.key)):
+                return f"its answer has ids {new.first} to {new.last}, which came before"
         return None
-
-    def _remember(self, answer: Answer, key: Optional[str]) -> None:
-        self._given.extend(Given(answer.generation, key, ids[0], ids[-1]) for ids in answer.ranges)
-        self._top = max(self._top, (answer.generation, answer.ranges[-1][-1]))

@@ -493,7 +493,7 @@ static void test_ranges_with_an_increment(void **state)
     make_stepped(f);
     fake_hold(&f->fake, false, true);
     publish_stepped(f, "t", 5, 7);
-    client_expect(f->client, "GET", GET "t?count=3", 200, "10\n15\n20\n");
+    has_generation(f, GET "t?count=3", "10\n15\n20\n", "7");
     client_expect_message(f->client, "GET", GET "t?count=3&format=range", NULL, 400, "stepped",
                           "has increment 5, so its ids do not follow");
     client_expect_message(f->client, "GET", GET "t?format=json", NULL, 400, "stepped",

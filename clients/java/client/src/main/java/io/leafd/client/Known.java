@@ -120,13 +120,37 @@ final class Known {
                     + " came before it was asked for";
         }
         for (IdRange range : ranges) {
-            if (given.stream().anyMatch(one -> one.generation == generation && one.has(range)
-                    && (asked.key == null || !asked.key.equals(one.key)))) {
-                return "its answer has ids " + range.first() + " to " + range.last()
-                        + ", which came before";
+            if (hasCome(range, generation, asked.key)) {
+                return "its answer has ids that came before: " + range;
             }
         }
         return null;
+    }
+
+    private boolean hasCome(IdRange range, long generation, String key) {
+        return given.stream().anyMatch(one -> one.generation == generation && one.has(range)
+                && (key == null || !key.equals(one.key)));
+    }
+
+    /** The same for texts: of each answer the first one is compared. */
+    String checkTexts(Outcome outcome, int count, String key) {
+        String first;
+        try {
+            first = Answers.texts(outcome, count).get(0);
+        } catch (LeafdException e) {
+            return null; // whoever reads it says so
+        }
+        return hasCome(rangeOf(first), Answers.generation(outcome.response()), key)
+                ? "its answer has ids that came before: " + first : null;
+    }
+
+    /** What stands for a text, by FNV-1a: two have the same only once in 2^63. */
+    static IdRange rangeOf(String text) {
+        long hash = 0xcbf29ce484222325L;
+        for (int i = 0; i < text.length(); i++) {
+            hash = (hash ^ text.charAt(i)) * 0x100000001b3L;
+        }
+        return new IdRange(hash >>> 1, hash >>> 1, 1);
     }
 
     /** Remembers an answer; its generation, -1: it names none. */

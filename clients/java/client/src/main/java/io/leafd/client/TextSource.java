@@ -2,6 +2,7 @@ package io.leafd.client;
 
 import io.leafd.client.net.Outcome;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
 /**
@@ -18,6 +19,7 @@ public final class TextSource implements AutoCloseable {
     private final String tag;
     private final String target;
     private final String decodeTarget;
+    private final Known known = new Known();
     private volatile boolean keyed = true;
     private volatile boolean closed;
 
@@ -172,12 +174,15 @@ public final class TextSource implements AutoCloseable {
         if (closed) {
             throw core.counted(LeafdException.closed());
         }
-        return new SingleCalls.Question<>(core.ids, target + n, key, deadlineNanos,
-                outcome -> read(outcome, n));
+        SingleCalls.Question<TextIds> question = new SingleCalls.Question<>(core.ids, target + n,
+                key, deadlineNanos, outcome -> read(outcome, n, key));
+        question.check = outcome -> known.checkTexts(outcome, n, key);
+        return question;
     }
 
-    private TextIds read(Outcome outcome, int n) {
+    private TextIds read(Outcome outcome, int n, String key) {
         TextIds ids = new TextIds(Answers.texts(outcome, n), Answers.isReplayed(outcome));
+        known.note(outcome, List.of(Known.rangeOf(ids.first())), key);
         core.counters.strictIds.add(n);
         return ids;
     }
