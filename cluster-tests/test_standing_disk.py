@@ -79,8 +79,8 @@ def code_of_snowflake(node):
 
 def wait_moves(node):
     wait_until(lambda: not alarm(node), 30, "the end of the alarm")
-    assert stood_s(node) == 0
     assert disk_check(node)
+    wait_until(lambda: stood_s(node) == 0, 30, "the figure, which is measured once a second")
     wait_until(lambda: code_of_snowflake(node) is None, 30, "a snowflake id")
 
 
