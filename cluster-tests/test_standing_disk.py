@@ -63,12 +63,25 @@ def wait_stands(node):
     assert f"the disk of node {node.id} stands still: no write has ended for" in said, said
     assert stood_s(node) >= STANDS_S
     assert not disk_check(node)
+    # No mark reaches the disk: snowflake ids are refused at once, and counted as refused.
+    wait_until(lambda: code_of_snowflake(node) == "disk_full", 30, "a refusal")
+    began = time.monotonic()
+    assert code_of_snowflake(node) == "disk_full"
+    assert time.monotonic() - began < 2  # a request waits 3 s
+    assert node.get("/readyz?for=snowflake").status == 503
+    assert 'leafd_snowflake_refused{code="disk_full"} 1' in node.get("/metrics").body.decode()
+
+
+def code_of_snowflake(node):
+    answer = node.get("/api/snowflake/get/any")
+    return None if answer.status == 200 else answer.json()["code"]
 
 
 def wait_moves(node):
     wait_until(lambda: not alarm(node), 30, "the end of the alarm")
-    assert stood_s(node) == 0
     assert disk_check(node)
+    wait_until(lambda: stood_s(node) == 0, 30, "the figure, which is measured once a second")
+    wait_until(lambda: code_of_snowflake(node) is None, 30, "a snowflake id")
 
 
 @pytest.mark.bound(120)

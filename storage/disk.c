@@ -529,20 +529,25 @@ size_t writer_complete(struct writer *writer)
     return count;
 }
 
-/* Wait for the thread, not longer than until then. Mutex held. */
-static void writer_await(struct writer *writer, const struct timespec *until)
+/* Wait for the thread: callers look again. After until_ms: failed(). By the clock and not by what
+ * the wait returns, which libfaketime ends too early. Mutex held. */
+static void writer_await(struct writer *writer, uint64_t until_ms)
 {
     static const struct store_error error = {DISK_STANDS_AT_STOP};
+    uint64_t now_ms = clock_now_ms(clock_system());
+    struct timespec until;
 
-    if (pthread_cond_timedwait(&writer->idle, &writer->mutex, until) != 0) {
+    if (now_ms >= until_ms) {
         writer->config.failed(writer->config.data, ERR_IO, &error);
         UNREACHABLE("failed() of the writer returned");
     }
+    until = after_us((until_ms - now_ms) * 1000);
+    (void)pthread_cond_timedwait(&writer->idle, &writer->mutex, &until);
 }
 
 void writer_stop(struct writer *writer, uint32_t within_ms)
 {
-    struct timespec until = after_us((uint64_t)within_ms * 1000);
+    uint64_t until_ms = clock_now_ms(clock_system()) + within_ms;
     bool more = true;
 
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
@@ -553,7 +558,7 @@ void writer_stop(struct writer *writer, uint32_t within_ms)
     while (more) {
         ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
         while (writer->left > 0) {
-            writer_await(writer, &until);
+            writer_await(writer, until_ms);
         }
         more = !STAILQ_EMPTY(&writer->done);
         writer->stopping = !more;
@@ -563,7 +568,7 @@ void writer_stop(struct writer *writer, uint32_t within_ms)
     }
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
     while (!writer->ended) {
-        writer_await(writer, &until);
+        writer_await(writer, until_ms);
     }
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
     ASSERT(pthread_join(writer->thread, NULL) == 0);

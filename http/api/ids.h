@@ -108,7 +108,7 @@ bool layout_of(struct conn *conn, const struct param *named,
 #define REFUSAL_CODES                                                                              \
     {                                                                                              \
         ERR_CLOCK_BACKWARDS, ERR_CLOCK_SKEW, ERR_WINDOW_EXPIRED, ERR_EPOCH_EXHAUSTED,              \
-            ERR_NO_WORKER_ID                                                                       \
+            ERR_NO_WORKER_ID, ERR_DISK_FULL                                                        \
     }
 
 /* The backend's present state: 0, or one of REFUSAL_CODES. 0 also if snowflake ids are switched

@@ -126,6 +126,10 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
     case ERR_EMPTY:
         (void)snprintf(out, size, "this node is still being granted its worker id");
         return out;
+    case ERR_DISK_FULL:
+        (void)snprintf(out, size,
+                       "the disk of this node stands still, and ids continue when it has written");
+        return out;
     default:
         break;
     }
@@ -215,7 +219,10 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
         return no_worker_id(backend->health) && uv_now(loop->conns->uv) >= until_ms ? rv
                                                                                     : ERR_EMPTY;
     }
-    return rv;
+    /* It waits for a mark, which the disk will not write soon. */
+    return rv == ERR_EMPTY && atomic_load(&backend->health->snowflake_refusal) == ERR_DISK_FULL
+               ? ERR_DISK_FULL
+               : rv;
 }
 
 /* Answer a claim that is complete or refused. */

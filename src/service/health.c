@@ -112,7 +112,9 @@ void health_update(struct health *health)
     struct fsm_usage usage;
 
     lease_status(health->of.lease, &lease);
-    SEE(health, snowflake_refusal, lease.refusal);
+    /* Marks do not reach a disk that stands still; that of another refusal comes first. */
+    SEE(health, snowflake_refusal,
+        lease.refusal == 0 && health->disk_stands ? ERR_DISK_FULL : lease.refusal);
     SEE(health, clock_wait_until_ms, lease.wait_until_ms);
     SEE(health, implausible, on->driver->trust.alarm.count);
     SEE(health, disk_low, driver_disk_is_low(on->driver));
@@ -317,6 +319,10 @@ void health_measure(struct health *health)
     fsm_worker_counts(health->of.context->fsm, &now.workers, &now.worker_names_shared);
     if (on->disk->ops->figures != NULL) {
         on->disk->ops->figures(on->disk, &disk);
+        if (health->disk_stands != (disk.stood_s >= DISK_STANDS_S)) {
+            health->disk_stands = !health->disk_stands;
+            context_wake(on, WAKE_SEEN);
+        }
         now.disk = (struct id_disk_figures){.map_bytes = disk.space.map_bytes,
                                             .used_bytes = disk.space.used_bytes,
                                             .disk_bytes = disk.space.disk_bytes,

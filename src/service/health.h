@@ -53,6 +53,7 @@ struct health {
     struct health_sources of; /* the rest begins as zero */
     uint64_t birth_changes;   /* as of the last look */
     uint64_t start_last;      /* last index of the log at the start: applied once it is reached */
+    bool disk_stands;         /* as of the last measurement */
     struct timer held_look;   /* armed: the last check for held ids is recent */
     struct figures_growth growths[USAGE_BUSIEST]; /* by the places of usage.busiest */
     struct id_figures_box figures;
