@@ -9,14 +9,14 @@ import pytest
 
 from chaos import disks
 from checker import History
-from cluster import FAST
+from cluster import STEADY
 from load import Load, wait_all_serve, wait_taken
 from node import take
 from wait import wait_until
 
 STANDS = "all delay_ms=600000"  # until there are other rules
 STANDS_S = 6  # DISK_STANDS_S of storage/disk.h
-STOP_MOST_S = 5 + 10 + 5  # the grace, what the disk may take, and a busy machine
+STOP_MOST_S = 5 + 10 + 20  # the grace, what the disk may take, and a busy machine
 AT_STOP = 'err=io_error reason="the disk stands still: a stop waited in vain'
 
 
@@ -26,7 +26,7 @@ def make(make_cluster, tmp_path):
     shim = disks.build_shim(tmp_path)
 
     def begin(size):
-        cluster = make_cluster(size, settings={**FAST, "raft-election-ms": 1000}, start=False)
+        cluster = make_cluster(size, settings=STEADY, start=False)
         for node in cluster.nodes:
             node.disk = disks.Disk(node, shim, False)
             node.prefix = ["env", f"LD_PRELOAD={shim}", *node.disk.environment(node.id)]

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from driver import check_once, in_time
+from driver import PATIENT, check_once, in_time
 from fake import LEAF, Granter, error, granted, http
 
 pytestmark = pytest.mark.inside
@@ -124,12 +124,14 @@ def test_an_answer_that_came_before(start, fake, line, kept):
     granter = Granter()
     again = Again(granter.node(), kept)
     servers = [fake(again)]
-    settings = {"min_count": 10, "max_count": 10, "deadline_ms": 1500}
+    settings = {**PATIENT, "min_count": 10, "max_count": 10}
+    if "range" in line:  # takes no deadline of its own
+        settings["deadline_ms"] = 4000
     alone = start().open(endpoints=servers[0].url, **settings)
     ids = []
     for _ in range(kept):
         ids += alone.ids(line)
-    failed = alone.refused(line, "unreachable")
+    failed = alone.refused(line if "range" in line else f"{line} deadline_ms=1500", "unreachable")
     assert "came before" in failed.message, failed.message
     assert len(servers[0].requests) < kept + 40, "it asks without a pause"
     assert alone.stats()["burnt"] >= 10
@@ -154,10 +156,10 @@ def test_texts_that_came_before(start, fake, keyed):
     headers = {"Leafd-Generation": "3"}
     again = Again(granter.node(headers), 2)
     server = fake(answer)
-    client = start().open(endpoints=server.url, deadline_ms=1500)
+    client = start().open(endpoints=server.url, **PATIENT)
     assert client.texts("texts orders 2") == ["1", "2"]
     assert client.texts("texts orders 2") == ["3", "4"]
-    failed = client.refused("texts orders 2", "unreachable")
+    failed = client.refused("texts orders 2 deadline_ms=1500", "unreachable")
     assert "came before" in failed.message, failed.message
     server.handler = again.right
     assert client.texts("texts orders 2") == ["5", "6"]
@@ -171,11 +173,11 @@ def test_a_strict_id_is_above_those_before(start, fake):
     granter = Granter()
     granter.next = 5
     right, low = fake(granter.node()), fake(lambda request: ok("1 1\n"))
-    client = start().open(endpoints=f"{right.url},{low.url}", deadline_ms=1500)
+    client = start().open(endpoints=f"{right.url},{low.url}", **PATIENT)
     while client.ids("strict orders 1") == [(1, 1)]:
-        client = start().open(endpoints=f"{right.url},{low.url}", deadline_ms=1500)
+        client = start().open(endpoints=f"{right.url},{low.url}", **PATIENT)
     granter.down = True
-    failed = client.refused("strict orders 1", "unreachable")
+    failed = client.refused("strict orders 1 deadline_ms=1500", "unreachable")
     assert "came before" in failed.message, failed.message
 
 
