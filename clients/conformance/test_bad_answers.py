@@ -166,6 +166,8 @@ def test_texts_that_came_before(start, fake, keyed):
     headers["Leafd-Generation"] = "4"  # the tag was made anew
     granter.next = 1
     assert client.texts("texts orders 2") == ["1", "2"]
+    headers["Leafd-Generation"] = "3"  # a node that has not heard of it
+    client.refused("texts orders 2 deadline_ms=1500", "unreachable")
 
 
 def test_a_strict_id_is_above_those_before(start, fake):

@@ -12,8 +12,8 @@ final class Given
     /**
      * @internal Why an answer is not taken: ids of it are among these ranges, which were asked for without this
      * key, as those of an answer that a cache or a proxy gives again. null: it is taken.
-     * @param list<array{?int, ?string, int|string, int|string}> $given generation, key, first and last; an answer that is taken
-     * is put behind them
+     * @param list<array{?int, ?string, int|string, int|string}> $given generation, key, first and last; an answer
+     * that is taken is put behind them
      * @param list<array{int, int}> $ranges first and last of those of the answer, or texts behind TEXT
      */
     public static function again(array &$given, Answer $answer, array $ranges, ?string $key): ?string

@@ -10,6 +10,7 @@ namespace Leafd;
 final class Texts
 {
     private bool $keyed = true;
+    private int $newest = 0; // generation that an answer had
     private array $given = [];
     private bool $closed = false;
 
@@ -87,7 +88,7 @@ final class Texts
         $target = '/api/segment/get/' . rawurlencode($this->tag) . "?count=$count";
         $request = ['GET', $target, $key === null ? [] : ["Idempotency-Key: $key"], null];
         $call = fn () => $this->nodes->call($request, $deadline,
-            judge: fn (Answer $answer) => $this->again($answer, $count, $key));
+            judge: fn (Answer $answer) => $this->refuses($answer, $count, $key));
         try {
             // Two answers without a key would be ids of two calls.
             $answer = $key === null ? $call() : $this->nodes->callTwice($call, $deadline);
@@ -98,9 +99,14 @@ final class Texts
         }
     }
 
-    /** Why an answer is not taken: it is one that came before, by its first text. */
-    private function again(Answer $answer, int $count, ?string $key): ?string
+    /** Why an answer is not taken: it is of an older generation than one before, or, by its first text, it is one
+     * that came before. */
+    private function refuses(Answer $answer, int $count, ?string $key): ?string
     {
+        if ($answer->generation !== null && $answer->generation < $this->newest) {
+            return "texts of generation $answer->generation, older than $this->newest";
+        }
+        $this->newest = max($this->newest, $answer->generation ?? 0);
         try {
             $first = Given::TEXT . $answer->texts($count)[0];
         } catch (LeafdException) {

@@ -100,9 +100,8 @@ final class Known {
 
     private String refuses(Outcome outcome, Question asked) {
         long generation = Answers.generation(outcome.response());
-        if (generation >= 0 && generation < top.generation) {
-            return "its data is of generation " + generation + ", and " + top.generation
-                    + " was seen";
+        if (isOlder(generation)) {
+            return older(generation);
         }
         List<IdRange> ranges;
         try {
@@ -127,6 +126,14 @@ final class Known {
         return null;
     }
 
+    private boolean isOlder(long generation) {
+        return generation >= 0 && generation < top.generation;
+    }
+
+    private String older(long generation) {
+        return "its data is of generation " + generation + ", and " + top.generation + " was seen";
+    }
+
     private boolean hasCome(IdRange range, long generation, String key) {
         return given.stream().anyMatch(one -> one.generation == generation && one.has(range)
                 && (key == null || !key.equals(one.key)));
@@ -134,13 +141,17 @@ final class Known {
 
     /** The same for texts: of each answer the first one is compared. */
     String checkTexts(Outcome outcome, int count, String key) {
+        long generation = Answers.generation(outcome.response());
         String first;
+        if (isOlder(generation)) {
+            return older(generation);
+        }
         try {
             first = Answers.texts(outcome, count).get(0);
         } catch (LeafdException e) {
             return null; // whoever reads it says so
         }
-        return hasCome(rangeOf(first), Answers.generation(outcome.response()), key)
+        return hasCome(rangeOf(first), generation, key)
                 ? "its answer has ids that came before: " + first : null;
     }
 
