@@ -121,14 +121,14 @@ final class Nodes
         $sent = $failedNow = $untrusted = $rounds = 0;
         $roundMs = self::FIRST_WAIT_MS;
         $leastMs = 0;
-        $quota = null;
+        $task->quota = null;
         for (;;) {
             if ($this->closed) { // by a hook for events
                 throw new LeafdException('closed', 'the client was closed');
             }
             $leftMs = ($task->until() - hrtime(true)) / 1e6;
             if ($leftMs <= 0 || ($tries > 0 && $sent >= $tries)) {
-                throw $quota ?? self::unreachable($task);
+                throw $task->quota ?? self::unreachable($task);
             }
             $foreign = array_filter(array_map($this->discovery->foreign(...), $urls));
             if (count($foreign) === count($urls)) {
@@ -152,7 +152,7 @@ final class Nodes
                 return $answer;
             }
             if ($error !== null && $error->status === 429 && $error->getCode() === 'quota') {
-                $quota = $error;
+                $task->quota = $error;
                 $task->askedAt = null;
                 $this->pause(self::roundMs($roundMs, $answer->retryAfterMs()), $task->until());
                 $roundMs = min($roundMs * 2, self::LONGEST_WAIT_MS);
@@ -165,7 +165,7 @@ final class Nodes
                 throw $error;
             }
             $isCut = hrtime(true) >= $task->until(); // short: what was before says more
-            $quota = $isCut ? $quota : null;
+            $task->quota = $isCut ? $task->quota : null;
             $why = $error === null ? $answer->broken
                 : "{$error->getCode()} ({$error->status}): {$error->getMessage()}";
             $task->failures[$urls[$at]] = $isCut ? $task->failures[$urls[$at]] ?? $why : $why;

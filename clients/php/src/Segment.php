@@ -283,9 +283,9 @@ final class Segment
                         $this->error->status);
                 }
                 if (hrtime(true) >= $deadline) {
-                    $task = reset($this->asking) ?: null;
-                    throw $task?->failures ? Nodes::unreachable($task)
-                        : $this->unreachable ?? Nodes::unreachable($task);
+                    $task = reset($this->asking) ?: null; // whose own end may be a moment later
+                    throw $task?->quota ?? ($task?->failures ? Nodes::unreachable($task)
+                        : $this->unreachable ?? Nodes::unreachable($task));
                 }
                 $this->nodes->wire->waitUntil($this->askedUntil($began, $deadline));
             }

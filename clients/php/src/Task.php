@@ -18,6 +18,7 @@ final class Task
     private readonly int $process;
     /** @var array<string, string> what each node last failed with, by URL */
     public array $failures = [];
+    public ?LeafdException $quota = null; // the last answer was this: it is the client's own
 
     /** $url: of its node, null: where calls begin */
     public function __construct(public readonly \Closure $do, public readonly int $deadline,
